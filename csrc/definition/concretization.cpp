@@ -35,7 +35,9 @@ size_t Concretization::hash() const {
   add_flags(slice_takes_all);
   add_flags(expands_to_one);
   add_flags(input_is_expanded_to_nothing);
-  add_flags(input_size_is_one);
+  for (const InputSize& each : input_sizes) {
+    h = hashCombine(h, hashCombine(static_cast<uint64_t>(each.size), each.same_as));
+  }
   h = hashCombine(h, elements.size());
   for (const Elements each : elements) {
     h = hashCombine(h, static_cast<uint64_t>(each) + 1);
@@ -159,8 +161,62 @@ bool needsConcretization(const Fusion& fusion) {
   return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
 }
 
+namespace {
+
+// What it does depends on sizes, beyond the number of its iterations.
+bool dependsOnSizes(const Expr* e) {
+  switch (e->kind()) {
+    case ExprKind::ElementwiseOp:
+    case ExprKind::LoadStoreOp:
+    case ExprKind::BroadcastOp:
+    case ExprKind::SqueezeOp:
+    case ExprKind::ExpandOp:
+    case ExprKind::ReductionOp:
+    case ExprKind::WelfordOp:
+    case ExprKind::FullOp:
+    case ExprKind::RngOp:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// A reshape drops iteration domains that happen to be of size 1: `ones`, and what is dropped has no
+// loop that others could share.
+std::vector<InputSize> decideSizes(const std::vector<int64_t>& sizes, bool ones, SizesSeen* seen) {
+  std::vector<InputSize> out;
+  bool is_any_decided = false;
+  std::unordered_map<int64_t, size_t> first;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    const int64_t size = sizes[dim];
+    InputSize& decided = out.emplace_back(InputSize{.same_as = dim});
+    if (size == 1 ? ones : seen != nullptr && seen->isAlways(dim, size)) {
+      decided.size = size;
+    } else if (size > 1 && seen != nullptr) {
+      decided.same_as = first.try_emplace(size, dim).first->second;
+    }
+    is_any_decided = is_any_decided || decided != InputSize{.same_as = dim};
+  }
+  return is_any_decided ? out : std::vector<InputSize>();
+}
+
+} // namespace
+
+SizesSeen::SizesSeen(const Fusion& fusion)
+    : are_constants_(std::any_of(fusion.exprs().begin(), fusion.exprs().end(), dependsOnSizes)) {}
+
+bool SizesSeen::isAlways(size_t dim, int64_t size) {
+  sizes_.resize(std::max(sizes_.size(), dim + 1), InputSize::kOpen);
+  if (sizes_[dim] == InputSize::kOpen && size > 1) {
+    sizes_[dim] = size;
+  } else if (sizes_[dim] != size) {
+    sizes_[dim] = kVaries;
+  }
+  return are_constants_ && sizes_[dim] == size;
+}
+
 Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
-                                  SizesOfOne ones_of_inputs) {
+                                  SizesOfOne ones_of_inputs, SizesSeen* seen) {
   Concretization info;
   for (const IterDomain* id : symbolicDomains(fusion)) {
     info.symbolic_is_broadcast.push_back(sizes.evaluateInt(id->extent()) == 1);
@@ -193,16 +249,23 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
     }
   };
   decide_reshapes();
-  if (ones_of_inputs == SizesOfOne::MayBeBroadcasts &&
-      std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations)) {
-    for (const IterDomain* id : dimensionsOfOpenSize(fusion)) {
-      const bool is_one = sizes.evaluateInt(id->getMaybeExpandedExtent()) == 1;
-      info.input_size_is_one.push_back(is_one);
-      if (is_one) {
-        ones.insert(id->getMaybeExpandedExtent());
+  const bool drops = ones_of_inputs == SizesOfOne::MayBeBroadcasts &&
+                     std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations);
+  if (drops || seen != nullptr) {
+    const std::vector<IterDomain*> dims = dimensionsOfOpenSize(fusion);
+    std::vector<int64_t> values;
+    for (const IterDomain* id : dims) {
+      values.push_back(sizes.evaluateInt(id->getMaybeExpandedExtent()));
+    }
+    info.input_sizes = decideSizes(values, drops, seen);
+    for (size_t i = 0; i < info.input_sizes.size(); ++i) {
+      if (info.input_sizes[i].size == 1) {
+        ones.insert(dims[i]->getMaybeExpandedExtent());
       }
     }
-    decide_reshapes();
+    if (!ones.empty()) {
+      decide_reshapes();
+    }
   }
   return info;
 }

@@ -3,8 +3,9 @@
 // things are open: whether a Symbolic dimension is a broadcast, whether a slice takes all of one,
 // whether a broadcast is expanded to a computed size of 1, how the dimensions of a reshape's input
 // make up those of its output, and whether a tensor has an element at all. The decisions say
-// nothing of sizes beyond that, so that one concrete fusion (definition/rebuild.h) serves many
-// shapes; they are the key under which it is kept.
+// nothing of sizes beyond that, but for what is decided of the inputs' (SizesSeen), so that one
+// concrete fusion (definition/rebuild.h) serves many shapes; they are the key under which it is
+// kept.
 #pragma once
 
 #include <fusion.h>
@@ -24,6 +25,33 @@ enum class Elements : uint8_t {
   MadeOfNone, // some, but nothing is accumulated: each is the value that accumulating starts from
 };
 
+// What is decided of the size of an input's dimension.
+struct InputSize {
+  static constexpr int64_t kOpen = -1;
+  // What it is, or kOpen. A size of 1 is a broadcast.
+  int64_t size = kOpen;
+  // Of one that is open: the first of the open dimensions with this size, or itself.
+  size_t same_as = 0;
+  bool operator==(const InputSize&) const = default;
+};
+
+// The sizes that the dimensions of inputs have had, in the order of dimensionsOfOpenSize().
+// Frontends write the shapes of one call into a definition but leave its inputs' open: which rows a
+// gather reads, whether a reshape makes the dimensions again that another one merged, whether
+// slices cover a dimension is known where these sizes are. So where a definition has such
+// operations, a size is taken for a constant until a call has another one; then it is open.
+class SizesSeen {
+ public:
+  explicit SizesSeen(const Fusion& fusion);
+  // Whether all calls so far, this one included, had this size.
+  bool isAlways(size_t dim, int64_t size);
+
+ private:
+  static constexpr int64_t kVaries = -2;
+  bool are_constants_ = false;
+  std::vector<int64_t> sizes_;
+};
+
 struct Concretization {
   // Per reshape without a root domain, in the order of Fusion::exprs().
   std::vector<ReshapePattern> reshapes;
@@ -37,10 +65,8 @@ struct Concretization {
   // Per input: a dimension was expanded to size 0, so that there is no element to read, though no
   // loop runs over that dimension where it is a broadcast.
   std::vector<bool> input_is_expanded_to_nothing;
-  // Where a reshape drops iteration domains that happen to be of size 1: per symbolic size of the
-  // inputs, is it 1? These dimensions are broadcasts then, as what is dropped has no loop that
-  // others could share. Empty elsewhere.
-  std::vector<bool> input_size_is_one;
+  // Per dimension of dimensionsOfOpenSize(). Empty if nothing is decided of any.
+  std::vector<InputSize> input_sizes;
   // Per expression, in the order of Fusion::exprs(). Where it is not Some no kernel computes or
   // reads it, so that none has a loop without iterations around elements. Empty if all make some,
   // or nobody asked (elementsOf).
@@ -54,7 +80,7 @@ struct Concretization {
       return std::find(flags.begin(), flags.end(), true) == flags.end();
     };
     return reshapes.empty() && symbolic_is_broadcast.empty() && elements.empty() &&
-           none(expands_to_one) && none(input_is_expanded_to_nothing);
+           input_sizes.empty() && none(expands_to_one) && none(input_is_expanded_to_nothing);
   }
 };
 
@@ -71,9 +97,11 @@ bool needsConcretization(const Fusion& fusion);
 // A dimension of size 1 that was not declared so meets no other size. Whoever checks that keeps it.
 enum class SizesOfOne { MayBeBroadcasts, AsDeclared };
 // The decisions for the sizes that `sizes` knows (the extents of inputs and scalar inputs are
-// bound). Error: a reshape's element counts differ.
+// bound). `seen`: decides sizes of inputs that are not 1, too. Error: a reshape's element counts
+// differ.
 Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
-                                  SizesOfOne ones = SizesOfOne::MayBeBroadcasts);
+                                  SizesOfOne ones = SizesOfOne::MayBeBroadcasts,
+                                  SizesSeen* seen = nullptr);
 
 // Whether some size of the fusion's tensors is computed and may be 0 though no input's is.
 bool mayMakeNothing(const Fusion& fusion);

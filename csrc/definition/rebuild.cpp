@@ -50,14 +50,8 @@ class Replay {
         to_one_.insert(dim);
       }
     }
-    if (!decisions_.input_size_is_one.empty()) {
-      next = 0;
-      for (const IterDomain* id : dimensionsOfOpenSize(from_)) {
-        if (decisions_.input_size_is_one.at(next++)) {
-          cloner_.map(id->getMaybeExpandedExtent(), to_->oneVal());
-          cloner_.map(id, makeDimension(to_->oneVal()));
-        }
-      }
+    if (!decisions_.input_sizes.empty()) {
+      decideSizes();
     }
     for (size_t i = 0; i < from_.inputs().size(); ++i) {
       Val* v = from_.inputs()[i];
@@ -98,6 +92,22 @@ class Replay {
   }
 
  private:
+  void decideSizes() {
+    const std::vector<IterDomain*> dims = dimensionsOfOpenSize(from_);
+    for (size_t i = 0; i < dims.size(); ++i) {
+      const InputSize& decided = decisions_.input_sizes.at(i);
+      const Val* extent = dims[i]->getMaybeExpandedExtent();
+      if (decided.size == 1) {
+        cloner_.map(dims[i], makeDimension(to_->oneVal()));
+      }
+      if (decided.size != InputSize::kOpen) {
+        cloner_.map(extent, IrBuilder::index(decided.size));
+      } else if (decided.same_as != i) {
+        cloner_.map(extent, cloner_.clone(dims[decided.same_as]->getMaybeExpandedExtent()));
+      }
+    }
+  }
+
   // With the dimensions that were decided.
   Val* copyOfInput(Val* v) {
     Val* copy = cloner_.clone(v);
@@ -157,7 +167,7 @@ class Replay {
   TensorView* filledLike(const TensorView* tv, Val* value) {
     Ids ids;
     for (const IterDomain* id : logicalIds(tv)) {
-      Val* size = cloner_.clone(id->getMaybeExpandedExtent());
+      Val* size = sizeOf(id->getMaybeExpandedExtent());
       const IterType type = id->hasExpandedExtent() ? IterType::Iteration : typeOf(id);
       ids.push_back(makeDimension(size, size->isOneInt() ? IterType::Broadcast : type));
     }
@@ -201,16 +211,29 @@ class Replay {
   std::vector<Val*> sizesOf(const TensorView* tv) {
     std::vector<Val*> out;
     for (const IterDomain* id : logicalIds(tv)) {
-      out.push_back(cloner_.clone(id->getMaybeExpandedExtent()));
+      out.push_back(sizeOf(id->getMaybeExpandedExtent()));
     }
     return out;
+  }
+
+  std::vector<Val*> sizesOf(const std::vector<Val*>& sizes) {
+    std::vector<Val*> out;
+    for (Val* size : sizes) {
+      out.push_back(sizeOf(size));
+    }
+    return out;
+  }
+
+  // What is computed of sizes that are constants now is one: a part may have turned out to be all.
+  Val* sizeOf(Val* size) {
+    return constantIfKnown(cloner_.clone(size), constants_);
   }
 
   // Domains of a tensor that is made from scalars.
   Ids freshDomain(const TensorView* tv) {
     Ids out;
     for (const IterDomain* id : logicalIds(tv)) {
-      out.push_back(makeDimension(cloner_.clone(id->extent()), typeOf(id)));
+      out.push_back(makeDimension(sizeOf(id->extent()), typeOf(id)));
     }
     return out;
   }
@@ -246,7 +269,7 @@ class Replay {
       const Ids ids = logicalIds(out);
       for (size_t d = 0; d < ids.size(); ++d) {
         if (operand_dims[static_cast<size_t>(dims.results[r][d].number)].empty()) {
-          parts.own.push_back({cloner_.clone(ids[d]->extent()), typeOf(ids[d])});
+          parts.own.push_back({sizeOf(ids[d]->extent()), typeOf(ids[d])});
         }
       }
     }
@@ -273,8 +296,8 @@ class Replay {
 
   TensorView* sliced(const SliceOp* op, const TensorView* old_out) {
     TensorView* in = mapped(op->input(0));
-    std::vector<Val*> starts = constantsOf(cloner_.clone(op->starts()));
-    std::vector<Val*> stops = constantsOf(cloner_.clone(op->stops()));
+    std::vector<Val*> starts = sizesOf(op->starts());
+    std::vector<Val*> stops = sizesOf(op->stops());
     for (size_t d = 0; d < starts.size(); ++d) {
       if (takes_all_.count({op, d}) != 0) {
         starts[d] = in->container()->zeroVal();
@@ -285,7 +308,7 @@ class Replay {
   }
 
   TensorView* expanded(const ExpandOp* op) {
-    std::vector<Val*> shape = cloner_.clone(op->shape());
+    std::vector<Val*> shape = sizesOf(op->shape());
     for (size_t d = 0; d < shape.size(); ++d) {
       if (to_one_.count({op, d}) != 0) {
         shape[d] = to_->oneVal();
@@ -319,7 +342,7 @@ class Replay {
         for (const Val* v : op->inputs()) {
           tensors.push_back(mapped(v));
         }
-        return catPadded(tensors, op->dim(), cloner_.clone(op->ends()));
+        return catPadded(tensors, op->dim(), sizesOf(op->ends()));
       }
       case ExprKind::FullOp: {
         auto* out = makeTensor(freshDomain(old_out), old_out->dtype());
@@ -433,25 +456,15 @@ class Replay {
       ScalarEvaluator constants;
       const ReshapePattern pattern =
           reshapePattern(op->input(0)->as<TensorView>(), op->newShape(), constants);
-      return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
+      return concreteReshape(mapped(op->input(0)), pattern, sizesOf(op->newShape()));
     }
     const ReshapePattern& pattern = decisions_.reshapes.at(next_reshape_++);
-    return concreteReshape(mapped(op->input(0)), pattern, cloner_.clone(op->newShape()));
+    return concreteReshape(mapped(op->input(0)), pattern, sizesOf(op->newShape()));
   }
 
   TensorView* padded(const PadOp* op, const TensorView* old_out) {
-    return padBy(mapped(op->in()), constantsOf(cloner_.clone(op->left())),
-                 constantsOf(cloner_.clone(op->right())), cloner_.clone(op->value()),
-                 typesOf(old_out), sizesOf(old_out));
-  }
-
-  // What is computed of sizes that are constants now: a part may have turned out to be all.
-  static std::vector<Val*> constantsOf(std::vector<Val*> scalars) {
-    ScalarEvaluator constants;
-    for (Val*& v : scalars) {
-      v = constantIfKnown(v, constants);
-    }
-    return scalars;
+    return padBy(mapped(op->in()), sizesOf(op->left()), sizesOf(op->right()),
+                 cloner_.clone(op->value()), typesOf(old_out), sizesOf(old_out));
   }
 
   // What users set on tensors besides the ops: memory order, memory type, source location.
@@ -499,6 +512,7 @@ class Replay {
   const Concretization& decisions_;
   Fusion* to_;
   IrCloner cloner_;
+  ScalarEvaluator constants_ = ScalarEvaluator::ofConstants();
   std::unordered_map<const IterDomain*, IterType> types_;
   std::set<std::pair<const SliceOp*, size_t>> takes_all_; // dimensions
   std::set<std::pair<const ExpandOp*, size_t>> to_one_;

@@ -203,7 +203,9 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
       v->as<TensorView>()->setMemoryType(MemoryType::Local);
     }
   }
-  t.needs_concretization = auto_schedule_ && needsConcretization(*t.fusion);
+  if (auto_schedule_) {
+    t.seen.emplace(*t.fusion);
+  }
   t.may_make_nothing = auto_schedule_ && mayMakeNothing(*t.fusion);
   return t;
 }
@@ -238,11 +240,11 @@ bool isEmpty(const ArgView& arg) {
 
 } // namespace
 
-Concretization Planner::decide(const Trimmed& trimmed, std::span<const ArgView> args) {
+Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) {
   const bool may_be_empty = trimmed.may_make_nothing ||
                             (auto_schedule_ && std::any_of(args.begin(), args.end(), isEmpty));
   Concretization decisions;
-  if (!trimmed.needs_concretization && !may_be_empty) {
+  if (!trimmed.seen.has_value() && !may_be_empty) {
     return decisions;
   }
   ScalarEvaluator evaluator;
@@ -251,12 +253,17 @@ Concretization Planner::decide(const Trimmed& trimmed, std::span<const ArgView> 
   if (may_be_empty) {
     elements = elementsOf(*trimmed.fusion, evaluator);
   }
-  if (trimmed.needs_concretization || !elements.empty()) {
-    decisions = concretizationInfo(*trimmed.fusion, evaluator);
+  if (trimmed.seen.has_value() || !elements.empty()) {
+    decisions = concretizationInfo(*trimmed.fusion, evaluator, SizesOfOne::MayBeBroadcasts,
+                                   trimmed.seen.has_value() ? &*trimmed.seen : nullptr);
     decisions.elements = std::move(elements);
   }
-  if (!decisions.input_size_is_one.empty() || !decisions.elements.empty()) {
-    checkWholeDefinition(args); // what became a broadcast would fit any size, and zeros are no op
+  // What became a broadcast would fit any size, two constants are not compared when the fusion
+  // runs, and zeros are no op.
+  const bool are_decided = std::any_of(decisions.input_sizes.begin(), decisions.input_sizes.end(),
+                                       [](const InputSize& s) { return s.size != s.kOpen; });
+  if (are_decided || !decisions.elements.empty()) {
+    checkWholeDefinition(args);
   }
   return decisions;
 }

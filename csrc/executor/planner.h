@@ -186,8 +186,8 @@ class Planner {
   // The definition with the outputs that need a kernel, and its concretizations.
   struct Trimmed {
     std::unique_ptr<Fusion> fusion;
-    std::vector<size_t> kept; // outputs of the definition
-    bool needs_concretization = false;
+    std::vector<size_t> kept;      // outputs of the definition
+    std::optional<SizesSeen> seen; // where something is open, or sizes are compared
     bool may_make_nothing = false; // sizes of 0 may come of inputs that have elements
     std::unordered_map<Concretization, Concretized, ConcretizationHash> concrete;
   };
@@ -197,7 +197,7 @@ class Planner {
   // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
   bool wantsAnyExtent() const;
   Trimmed& trimmed(const Roles& roles);
-  Concretization decide(const Trimmed& trimmed, std::span<const ArgView> args);
+  Concretization decide(Trimmed& trimmed, std::span<const ArgView> args);
   // Null if there is none and none may be made.
   Chosen concrete(const Roles& roles, std::span<const ArgView> args, Device device,
                   LeftOut left_out, MayMake may_make, bool wants_any_extent);

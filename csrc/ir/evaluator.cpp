@@ -103,8 +103,9 @@ std::optional<ScalarValue> ScalarEvaluator::evaluate(const Val* root) {
   if (const ScalarValue* value = lookup(root)) {
     return *value;
   }
-  // What this call found to be unknown; it may become known when more is bound, so it is not kept.
-  std::unordered_set<const Val*> unknown;
+  // What is not known now may become known when more is bound.
+  std::unordered_set<const Val*> of_this_call;
+  std::unordered_set<const Val*>& unknown = keeps_unknown_ ? unknown_ : of_this_call;
   std::vector<std::pair<const Val*, bool>> stack = {{root, false}};
   std::vector<ScalarValue> operands;
   while (!stack.empty()) {

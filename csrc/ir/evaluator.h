@@ -7,11 +7,19 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
 class ScalarEvaluator {
  public:
+  ScalarEvaluator() = default;
+  // Nothing is ever bound: what is not known of constants alone is remembered, too.
+  static ScalarEvaluator ofConstants() {
+    ScalarEvaluator out;
+    out.keeps_unknown_ = true;
+    return out;
+  }
   // Binds a scalar; a constant must agree. The value is converted to the scalar's dtype. Named
   // scalars are bound by their text. Binding a computed scalar overrides its definition.
   void bind(const Val* v, ScalarValue value);
@@ -25,6 +33,7 @@ class ScalarEvaluator {
     bound_.clear();
     named_.clear();
     known_.clear();
+    unknown_.clear();
   }
 
  private:
@@ -35,6 +44,8 @@ class ScalarEvaluator {
   std::unordered_map<std::string, ScalarValue> named_;
   // Values of computed scalars, from what was bound when they were asked for.
   std::unordered_map<const Val*, ScalarValue> known_;
+  std::unordered_set<const Val*> unknown_;
+  bool keeps_unknown_ = false;
 };
 
 // A constant in the place of a computed scalar whose value is known; else the scalar itself.

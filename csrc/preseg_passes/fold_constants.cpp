@@ -149,7 +149,7 @@ class ConstantFolder : public Rewriter {
 
   std::unordered_map<const Val*, Val*> value_;
   std::unordered_map<const Val*, Val*> folded_;
-  ScalarEvaluator constants_; // nothing is bound
+  ScalarEvaluator constants_ = ScalarEvaluator::ofConstants();
 };
 
 } // namespace
