@@ -17,9 +17,7 @@ from spellings import FAMILIES
 
 # Spellings that do not lead to the kernels of their family's first one yet, each with the reason.
 # One that does fails here: it is to be struck off.
-_MERGED = "what a reshape merges of several axes stays a cut, as weights or a mask have one of them"
 _STATISTICS = "below 1 %: other values of each row pass from the kernel of rows to that of columns"
-_TRANSPOSED = "what a reshape merges of permuted axes is transposed before and after"
 _PARTS = "the sums of each image's channels are added up in a kernel for each of two, not in one"
 _CHANNELS = "sums of each channel are stored, and reshapes between them and the groups are kernels"
 _SCATTER = "what a scatter changes is stored before it, and read again after it"
@@ -27,18 +25,8 @@ NOT_YET: dict[tuple[str, str], str] = {
     ("rms_norm_backward", "cube_of_the_inverse"): _STATISTICS,
     ("rms_norm_backward", "negated_sum"): _STATISTICS,
     ("layer_norm_backward", "chain_through_the_variance"): _STATISTICS,
-    ("group_norm", "flat_rows"): _MERGED,
-    ("instance_norm", "as_group_norm"): _MERGED,
-    ("instance_norm", "as_batch_norm"): _MERGED,
-    ("batch_norm", "rows_of_channels"): _TRANSPOSED,
     ("group_norm_backward", "inductor"): _CHANNELS,
-    ("group_norm_backward", "flat_rows"): _MERGED,
-    ("instance_norm_backward", "as_batch_norm"): _MERGED,
-    ("instance_norm_backward", "as_group_norm"): _MERGED,
     ("instance_norm_backward", "casts_at_each_use"): _PARTS,
-    ("batch_norm_backward", "flat_pixels"): _MERGED,
-    ("masked_softmax", "batches_of_heads"): _MERGED,
-    ("masked_softmax_backward", "batches_of_heads"): _MERGED,
     ("cross_entropy_backward", "scattered_ones"): _SCATTER,
     ("cross_entropy_backward", "scattered_probabilities"): _SCATTER,
 }
