@@ -17,7 +17,8 @@ import torch
 from helpers import DEVICE, ON_CUDA
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-sys.path.insert(0, str(FOLDER))
+# Behind the folder of the tests: a script has the name of their package `spellings`.
+sys.path.insert(1, str(FOLDER))
 
 import cases  # noqa: E402
 import cpu  # noqa: E402
@@ -118,6 +119,41 @@ def test_layers_take_as_few_kernels_as_they_did(tmp_path: Path) -> None:
         "layer/GIoU loss": 9,  # eight of them views that take no time
         "layer/GIoU loss backward": 2,
     }
+
+
+def test_spellings_are_timed_beside_each_other(tmp_path: Path) -> None:
+    options = ("--families", "swiglu,softmax_backward", "--out", tmp_path)
+    result = run(*options, script="spellings.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "spellings.json").read_text())["rows"]
+    names = ["swiglu", "swiglu_backward", "softmax_backward"]
+    assert {row["name"] for row in rows} == {
+        *names,
+        "log_softmax_backward",
+        "masked_softmax_backward",
+    }
+    for row in rows:
+        assert "error" not in row, row
+        ratios = [each["ratio"] for each in row["spellings"].values()]
+        assert len(ratios) >= 6 and min(ratios) == 1
+    assert "x fastest" in (tmp_path / "spellings.txt").read_text()
+
+
+def test_spellings_are_planned_at_the_sizes_of_models(tmp_path: Path) -> None:
+    command = [sys.executable, FOLDER / "spellings.py", "--plan", "--families", "rms_norm"]
+    result = subprocess.run(
+        list(map(str, [*command, "--out", tmp_path])),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "spellings.json").read_text())["rows"]
+    forward = next(row["spellings"] for row in rows if row["name"] == "rms_norm")
+    assert all(each["bytes"] == 2 * 2 * (2 << 24) + 2 * 4096 for each in forward.values())
+    assert forward["thunder"]["text"] == forward["llama_pow"]["text"]
+    assert forward["thunder"]["memory"] == 2 * (2 << 24)
 
 
 def test_the_sets_of_layers_are_whole() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
+from torch.nn import functional
 
-from .family import Math, Tensor, family, rand
+from .family import Math, Tensor, family, rand, sized
 
 EPS = 1e-5
-B, C, H, W, G = 4, 32, 8, 16, 8
+B, C, H, W, G = sized((4, 32, 8, 16, 8), (16, 512, 64, 64, 32))
 SHAPE = [B, C, H, W]
 PIXELS = H * W
 PER_GROUP = C // G
@@ -28,11 +28,14 @@ def affine(m: Math, y: Any, w: Any, b: Any) -> Any:
     return m.b(m.add(m.mul(y, per_channel(m, w)), per_channel(m, b)))
 
 
-# ---- group norm: rows of 4 channels of all pixels
+# ---- group norm: rows of a few channels of all pixels
 
-group = family(
-    "group_norm", inputs, lambda x, w, b: torch.nn.functional.group_norm(x, G, w, b, EPS), 4e-2
-)
+
+def group_reference(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return functional.group_norm(x, G, w, b, EPS)
+
+
+group = family("group_norm", inputs, group_reference, 4e-2)
 GROUPS = [B, G, PER_GROUP, H, W]
 ROWS = [B, G, PER_GROUP * PIXELS]
 COUNT = PER_GROUP * PIXELS
@@ -87,14 +90,35 @@ def _(m, x, w, b):
     return affine(m, m.reshape(y, SHAPE), w, b)
 
 
+@group("scale_and_shift")
+def _(m, x, w, b):
+    """As torch's own kernel: a factor and a summand for each channel of an image."""
+    wide = m.f(x)
+    var, mean = m.var_mean(m.reshape(wide, GROUPS), [2, 3, 4])
+    inverse = m.rsqrt(m.add(m.reshape(var, [B, G, 1]), EPS))
+    scale = m.mul(inverse, m.f(m.reshape(w, [1, G, PER_GROUP])))
+    shift = m.sub(m.f(m.reshape(b, [1, G, PER_GROUP])), m.mul(m.reshape(mean, [B, G, 1]), scale))
+    scale, shift = (m.spread(m.reshape(s, [B, C]), SHAPE, [0, 1]) for s in (scale, shift))
+    return m.b(m.add(m.mul(wide, scale), shift))
+
+
+@group("weights_in_groups")
+def _(m, x, w, b):
+    x = m.f(m.reshape(x, GROUPS))
+    var, mean = m.var_mean(x, [2, 3, 4])
+    y = m.mul(m.sub(x, mean), m.rsqrt(m.add(var, EPS)))
+    w, b = (m.f(m.reshape(s, [1, G, PER_GROUP, 1, 1])) for s in (w, b))
+    return m.reshape(m.b(m.add(m.mul(y, w), b)), SHAPE)
+
+
 # ---- instance norm: rows of the pixels of one channel
 
-instance = family(
-    "instance_norm",
-    inputs,
-    lambda x, w, b: torch.nn.functional.instance_norm(x, weight=w, bias=b, eps=EPS),
-    4e-2,
-)
+
+def instance_reference(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return functional.instance_norm(x, weight=w, bias=b, eps=EPS)
+
+
+instance = family("instance_norm", inputs, instance_reference, 4e-2)
 
 
 @instance("thunder")
@@ -145,14 +169,34 @@ def _(m, x, w, b):
     return affine(m, m.reshape(y, SHAPE), w, b)
 
 
+@instance("as_batch_norm")
+def _(m, x, w, b):
+    """As torch does it: one image of all channels with the weights repeated."""
+    one = [1, B * C, H, W]
+    x = m.f(m.reshape(x, one))
+    w, b = (m.f(m.reshape(m.spread(s, [B, C], [1]), [B * C])) for s in (w, b))
+    var, mean = m.var_mean(x, [0, 2, 3])
+    y = m.mul(m.sub(x, mean), m.rsqrt(m.add(var, EPS)))
+    y = m.add(m.mul(y, m.spread(w, one, [1])), m.spread(b, one, [1]))
+    return m.reshape(m.b(y), SHAPE)
+
+
+@instance("scale_and_shift")
+def _(m, x, w, b):
+    x = m.f(x)
+    var, mean = m.var_mean(x, [2, 3])
+    scale = m.mul(m.rsqrt(m.add(var, EPS)), per_channel(m, w))
+    return m.b(m.add(m.mul(x, scale), m.sub(per_channel(m, b), m.mul(mean, scale))))
+
+
 # ---- batch norm: statistics of a channel over all the rest
 
-batch = family(
-    "batch_norm",
-    inputs,
-    lambda x, w, b: torch.nn.functional.batch_norm(x, None, None, w, b, True, eps=EPS),
-    4e-2,
-)
+
+def batch_reference(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return functional.batch_norm(x, None, None, w, b, True, eps=EPS)
+
+
+batch = family("batch_norm", inputs, batch_reference, 4e-2)
 REST = [0, 2, 3]
 OF_CHANNEL = B * PIXELS
 
@@ -203,3 +247,25 @@ def _(m, x, w, b):
     mean = m.mean(x, REST, OF_CHANNEL)
     var = m.sub(m.mean(m.mul(x, x), REST, OF_CHANNEL), m.mul(mean, mean))
     return affine(m, m.mul(m.sub(x, mean), m.rsqrt(m.add(var, EPS))), w, b)
+
+
+@batch("scale_and_shift")
+def _(m, x, w, b):
+    """As torch's own kernel on CPUs."""
+    x = m.f(x)
+    var, mean = m.var_mean(x, REST)
+    var, mean = m.squeeze(var, REST), m.squeeze(mean, REST)
+    scale = m.mul(m.f(w), m.rsqrt(m.add(var, EPS)))
+    shift = m.sub(m.f(b), m.mul(mean, scale))
+    return m.b(m.add(m.mul(x, m.spread(scale, SHAPE, [1])), m.spread(shift, SHAPE, [1])))
+
+
+@batch("rows_of_channels")
+def _(m, x, w, b):
+    """Channels last and flat, as code has it that norms images and sequences alike."""
+    rows = [OF_CHANNEL, C]
+    x = m.f(m.reshape(m.permute(x, [0, 2, 3, 1]), rows))
+    var, mean = m.var_mean(x, [0])
+    y = m.mul(m.sub(x, mean), m.rsqrt(m.add(var, EPS)))
+    y = m.b(m.add(m.mul(y, m.spread(m.f(w), rows, [1])), m.spread(m.f(b), rows, [1])))
+    return m.permute(m.reshape(y, [B, H, W, C]), [0, 3, 1, 2])

@@ -4,25 +4,37 @@ Transformers' model code and papers write them. Every spelling of a family compu
 
 A definition is written with `Math`, which prints short what `fd.ops` says long; a family says what
 its inputs are and what torch computes of them in float64.
+
+Sizes are small, for tests. With NVFUSER_SPELLING_SIZES=model in the environment when the families
+are imported they are those of models, 2^24 elements and more in each large tensor, for
+benchmarks/spellings.py. Inputs lie on torch's default device.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from nvfuse_direct import DataType, FusionDefinition
 
 Tensor = torch.Tensor
+Sizes = TypeVar("Sizes")
 BFLOAT = torch.bfloat16
+SIZES = os.environ.get("NVFUSER_SPELLING_SIZES", "small")
 TYPES = {
     torch.float: DataType.Float,
     torch.bfloat16: DataType.BFloat16,
     torch.bool: DataType.Bool,
     torch.int64: DataType.Int,
 }
+
+
+def sized(small: Sizes, model: Sizes) -> Sizes:
+    """Those of the two sizes that were asked for."""
+    return {"small": small, "model": model}[SIZES]
 
 
 class Math:
@@ -110,6 +122,17 @@ def family(
     return FAMILIES[name]
 
 
+def random(seed: int) -> dict[str, Any]:
+    """Arguments of torch's functions that make repeatable random tensors on the default device."""
+    device = torch.get_default_device()
+    return {"generator": torch.Generator(device).manual_seed(seed), "device": device}
+
+
 def rand(*sizes: int, dtype: torch.dtype = BFLOAT, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed + sum(sizes))
-    return torch.randn(sizes, generator=generator, dtype=torch.double).to(dtype)
+    return torch.randn(sizes, **random(seed + sum(sizes)), dtype=torch.double).to(dtype)
+
+
+def gradients(function: Callable[..., Any], inputs: Sequence[Tensor], given: Any) -> list[Tensor]:
+    """Of all inputs, by torch's autograd, from the given gradients of what the function returns."""
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    return list(torch.autograd.grad(function(*leaves), leaves, given))

@@ -7,12 +7,13 @@ from typing import Any
 
 import torch
 
-from .family import Math, Tensor, family, rand
+from .family import Math, Tensor, family, gradients, rand, sized
 
 # ---- RMS norm
 
-N, D = 48, 512
+N, D = sized((48, 512), (8192, 4096))
 ROWS = [N, D]
+SEQUENCES = [N // 8, 8, D]  # a batch of sequences
 EPS = 1e-5
 
 
@@ -79,13 +80,25 @@ def _(m, x, w):
     return m.b(m.mul(m.mul(m.f(x), s), weight(m, w)))
 
 
+@rms("batch_and_length")
+def _(m, x, w):
+    x = m.f(m.reshape(x, SEQUENCES))
+    s = m.rsqrt(m.add(m.mean(m.mul(x, x), [2], D), EPS))
+    return m.reshape(m.b(m.mul(m.mul(x, s), m.spread(m.f(w), SEQUENCES, [2]))), ROWS)
+
+
+@rms("weight_on_the_inverse")
+def _(m, x, w):
+    x = m.f(x)
+    s = m.rsqrt(m.add(m.mean(m.mul(x, x), [1], D), EPS))
+    return m.b(m.mul(x, m.mul(m.unsqueeze(m.f(w), [True, False]), s)))
+
+
 # ---- RMS norm backward
 
 
 def rms_backward_reference(x: Tensor, w: Tensor, g: Tensor) -> list[Tensor]:
-    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
-    rms_reference(x, w).backward(g)
-    return [x.grad, w.grad]
+    return gradients(rms_reference, [x, w], g)
 
 
 rms_backward = family(
@@ -219,14 +232,29 @@ def _(m, x, w, b):
     return affine(m, m.mul(centred, inverse), w, b)
 
 
+@layer("batch_and_length")
+def _(m, x, w, b):
+    x = m.f(m.reshape(x, SEQUENCES))
+    var, mean = m.var_mean(x, [2])
+    y = m.mul(m.sub(x, mean), m.rsqrt(m.add(var, EPS)))
+    w, b = (m.spread(m.f(s), SEQUENCES, [2]) for s in (w, b))
+    return m.reshape(m.b(m.add(m.mul(y, w), b)), ROWS)
+
+
+@layer("scale_and_shift")
+def _(m, x, w, b):
+    """As torch's own kernel on CPUs: x * scale + shift of each row."""
+    x = m.f(x)
+    var, mean = m.var_mean(x, [1])
+    scale = m.rsqrt(m.add(var, EPS))
+    return affine(m, m.add(m.mul(x, scale), m.mul(m.neg(mean), scale)), w, b)
+
+
 # ---- layer norm backward, of saved statistics
 
 
 def layer_backward_reference(x: Tensor, w: Tensor, g: Tensor) -> list[Tensor]:
-    x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
-    b = torch.zeros_like(w).requires_grad_()
-    layer_reference(x, w, b).backward(g)
-    return [x.grad, w.grad, b.grad]
+    return gradients(layer_reference, [x, w, torch.zeros_like(w)], g)
 
 
 layer_backward = family(

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from .family import Math, Tensor, family, rand
+from .family import Math, Tensor, family, gradients, rand, random, sized
 
-N, D = 48, 512
+N, D = sized((48, 512), (8192, 4096))
 ROWS = [N, D]
 EPS = 1e-5
 
@@ -67,6 +67,22 @@ def _(m, x):
     return half_of_tanh(m, x, m.mul(m.add(x, cube), m.full(ROWS, ROOT)))
 
 
+@gelu("sigmoid")
+def _(m, x):
+    x = m.f(x)
+    inner = m.mul(m.mul(ROOT, x), m.add(1.0, m.mul(CUBIC, m.mul(x, x))))
+    return m.b(m.mul(x, m.sigmoid(m.mul(2.0, inner))))
+
+
+@gelu("tanh_of_exponentials")
+def _(m, x):
+    """As kernels in Triton have it, which has no tanh."""
+    x = m.f(x)
+    inner = m.mul(m.add(x, m.mul(m.mul(m.mul(x, x), x), CUBIC)), ROOT)
+    tanh = m.sub(1.0, m.div(2.0, m.add(m.exp(m.mul(inner, 2.0)), 1.0)))
+    return m.b(m.mul(m.mul(0.5, x), m.add(1.0, tanh)))
+
+
 # ---- SwiGLU
 
 swiglu = family(
@@ -111,13 +127,24 @@ def _(m, x, y):
     return m.b(m.mul(m.f(y), m.mul(x, m.pow(bottom, -1.0))))
 
 
+@swiglu("flat")
+def _(m, x, y):
+    x, y = (m.f(m.reshape(s, [N * D])) for s in (x, y))
+    return m.reshape(m.b(m.mul(m.mul(x, m.sigmoid(x)), y)), ROWS)
+
+
+@swiglu("tanh")
+def _(m, x, y):
+    x = m.f(x)
+    sigmoid = m.add(m.mul(m.tanh(m.mul(x, 0.5)), 0.5), 0.5)
+    return m.b(m.mul(m.mul(x, sigmoid), m.f(y)))
+
+
 # ---- SwiGLU backward
 
 
 def swiglu_backward_reference(x: Tensor, y: Tensor, g: Tensor) -> list[Tensor]:
-    x, y = x.detach().requires_grad_(), y.detach().requires_grad_()
-    (torch.nn.functional.silu(x) * y).backward(g)
-    return [x.grad, y.grad]
+    return gradients(lambda x, y: torch.nn.functional.silu(x) * y, [x, y], g)
 
 
 swiglu_backward = family(
@@ -182,8 +209,7 @@ KEEP = 0.75
 
 
 def dropout_inputs() -> list[Tensor]:
-    mask = torch.rand(N, D, generator=torch.Generator().manual_seed(5)) < KEEP
-    return [rand(N, D), mask, rand(N, D, seed=1), rand(D, seed=2)]
+    return [rand(N, D), torch.rand(N, D, **random(5)) < KEEP, rand(N, D, seed=1), rand(D, seed=2)]
 
 
 def dropout_reference(x: Tensor, mask: Tensor, r: Tensor, w: Tensor) -> list[Tensor]:
@@ -240,9 +266,24 @@ def _(m, x, mask, r, w):
     return normalized(m, first, w, inverse)
 
 
+@dropout("scale_of_the_mask")
+def _(m, x, mask, r, w):
+    return normalized(m, m.add(m.mul(m.f(x), m.f(m.where(mask, 1 / KEEP, 0.0))), m.f(r)), w)
+
+
+@dropout("batch_and_length")
+def _(m, x, mask, r, w):
+    shape = [N // 8, 8, D]
+    x, mask, r = (m.f(m.reshape(s, shape)) for s in (x, mask, r))
+    s = m.add(r, m.mul(m.mul(x, mask), 1 / KEEP))
+    inverse = m.rsqrt(m.add(m.mean(m.mul(s, s), [2], D), EPS))
+    normal = m.b(m.mul(m.mul(s, inverse), m.spread(m.f(w), shape, [2])))
+    return m.reshape(m.b(s), ROWS), m.reshape(normal, ROWS)
+
+
 # ---- rope: x [batch, heads, length, 2 * half], cos and sin of [length, 2 * half]
 
-B, HEADS, LENGTH, HALF = 2, 4, 32, 32
+B, HEADS, LENGTH, HALF = sized((2, 4, 32, 32), (4, 32, 2048, 64))
 WHOLE = [B, HEADS, LENGTH, 2 * HALF]
 
 
@@ -317,3 +358,22 @@ def _(m, x, cos, sin):
     first, second = halves(m, x)
     turned = m.cat([m.neg(second), first], -1)
     return m.b(m.add(m.mul(x, cos), m.mul(turned, sin)))
+
+
+@rope("pads_and_add")
+def _(m, x, cos, sin):
+    x = m.f(x)
+    first, second = halves(m, x)
+    turned = m.add(m.pad(m.neg(second), [0, HALF]), m.pad(first, [HALF, 0]))
+    return m.b(m.add(m.mul(x, angles(m, cos)), m.mul(turned, angles(m, sin))))
+
+
+@rope("rearranged_halves")
+def _(m, x, cos, sin):
+    """Halves as a dimension that is unbound, as rotate_half of x-transformers has them."""
+    x = m.f(x)
+    pair = m.reshape(x, [B, HEADS, LENGTH, 2, HALF])
+    first = m.slice(pair, [0] * 5, [B, HEADS, LENGTH, 1, HALF])
+    second = m.slice(pair, [0, 0, 0, 1, 0], [B, HEADS, LENGTH, 2, HALF])
+    turned = m.cat([m.neg(m.squeeze(second, [3])), m.squeeze(first, [3])], -1)
+    return m.b(m.add(m.mul(x, angles(m, cos)), m.mul(turned, angles(m, sin))))

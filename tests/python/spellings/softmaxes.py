@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from .family import Math, Tensor, family, rand
+from .family import Math, Tensor, family, rand, random, sized
 
-N, D = 48, 512
+N, D = sized((48, 512), (8192, 4096))
 ROWS = [N, D]
+LOG2_E = math.log2(math.e)
 
 # ---- softmax
 
@@ -60,6 +61,21 @@ def _(m, x):
 def _(m, x):
     e = exponentials(m, m.f(x))
     return m.b(m.mul(m.pow(m.sum(e, [1]), -1.0), e))
+
+
+@softmax("exponential_of_log_softmax")
+def _(m, x):
+    x = m.f(x)
+    shifted = m.sub(x, m.max(x, [1]))
+    return m.b(m.exp(m.sub(shifted, m.log(m.sum(m.exp(shifted), [1])))))
+
+
+@softmax("base_two")
+def _(m, x):
+    """As kernels of attention in Triton have it."""
+    x = m.mul(m.f(x), LOG2_E)
+    e = m.exp2(m.sub(x, m.max(x, [1])))
+    return m.b(m.div(e, m.sum(e, [1])))
 
 
 # ---- softmax backward, of the saved result
@@ -156,17 +172,32 @@ def _(m, x):
     return m.b(m.sub(shifted, m.log(m.sum(m.exp(shifted), [1]))))
 
 
+@log_softmax("batch_and_length")
+def _(m, x):
+    x = m.f(m.reshape(x, [N // 4, 4, D]))
+    shifted = m.sub(x, m.max(x, [2]))
+    return m.b(m.reshape(m.sub(shifted, m.log(m.sum(m.exp(shifted), [2]))), ROWS))
+
+
+@log_softmax("base_two")
+def _(m, x):
+    x = m.f(x)
+    shifted = m.sub(x, m.max(x, [1]))
+    total = m.sum(m.exp2(m.mul(shifted, LOG2_E)), [1])
+    return m.b(m.sub(shifted, m.mul(m.log2(total), math.log(2))))
+
+
 # ---- masked attention softmax: scores [batch, heads, queries, keys], a mask of [batch, keys]
 
-B, HEADS, Q, K = 2, 4, 16, 128
+B, HEADS, Q, K = sized((2, 4, 16, 128), (8, 32, 512, 512))
 SCORES = [B, HEADS, Q, K]
 SCALE = 1 / math.sqrt(64)
 LEAST = -10000.0
 
 
 def masked_inputs() -> list[Tensor]:
-    mask = torch.arange(K)[None, :] < torch.tensor([[100], [77]])
-    return [rand(*SCORES), mask]
+    lengths = K - 28 - 23 * torch.arange(B)
+    return [rand(*SCORES), torch.arange(K)[None, :] < lengths[:, None]]
 
 
 def masked_reference(x: Tensor, mask: Tensor) -> Tensor:
@@ -223,12 +254,32 @@ def _(m, x, mask):
     return m.b(m.mul(e, m.reciprocal(m.sum(e, [3]))))
 
 
+@masked("gpt2")
+def _(m, x, mask):
+    """w * b - 1e4 * (1 - b), as the first model code of GPT-2 has it."""
+    keep = m.f(rows_of(m, mask))
+    kept = m.mul(m.mul(m.f(x), SCALE), keep)
+    return attention(m, m.sub(kept, m.mul(m.sub(1.0, keep), -LEAST)))
+
+
+@masked("batches_of_heads")
+def _(m, x, mask):
+    """As BLOOM's model code has it, whose product of queries and keys is one of matrices."""
+    flat = [B * HEADS, Q, K]
+    x = m.reshape(m.mul(m.f(m.reshape(x, flat)), SCALE), SCORES)
+    x = m.reshape(m.where(rows_of(m, mask), x, LEAST), flat)
+    e = m.exp(m.sub(x, m.max(x, [2])))
+    return m.reshape(m.b(m.div(e, m.sum(e, [2]))), SCORES)
+
+
 # ---- cross-entropy: the loss of each row
+
+LABELS, VOCABULARY = sized((48, 512), (4096, 32000))
+LABELLED = [LABELS, VOCABULARY]
 
 
 def cross_inputs() -> list[Tensor]:
-    generator = torch.Generator().manual_seed(3)
-    return [rand(N, D), torch.randint(0, D, (N,), generator=generator)]
+    return [rand(*LABELLED), torch.randint(VOCABULARY, (LABELS,), **random(3))]
 
 
 def cross_reference(x: Tensor, label: Tensor) -> Tensor:
@@ -270,8 +321,8 @@ def _(m, x, label):
 def _(m, x, label):
     x = m.f(x)
     shifted = m.sub(x, m.max(x, [1]))
-    columns = m.spread(m.iota(D), ROWS, [1])
-    hot = m.eq(columns, m.spread(label, ROWS, [0]))
+    columns = m.spread(m.iota(VOCABULARY), LABELLED, [1])
+    hot = m.eq(columns, m.spread(label, LABELLED, [0]))
     at = m.sum(m.where(hot, shifted, 0.0), [1], False)
     return m.sub(m.log(m.sum(m.exp(shifted), [1], False)), at)
 
@@ -289,3 +340,22 @@ def _(m, x, label):
     shifted = m.add(x, m.neg(m.max(x, [1])))
     normal = m.add(shifted, m.neg(m.log(m.sum(m.exp(shifted), [1]))))
     return m.mul(at_label(m, normal, label), -1.0)
+
+
+@cross("one_hot_product")
+def _(m, x, label):
+    """As losses of soft targets have it."""
+    x = m.f(x)
+    shifted = m.sub(x, m.max(x, [1]))
+    normal = m.sub(shifted, m.log(m.sum(m.exp(shifted), [1])))
+    hot = m.eq(m.unsqueeze(m.iota(VOCABULARY), [True, False]), m.unsqueeze(label, [False, True]))
+    return m.neg(m.sum(m.mul(normal, m.f(hot)), [1], False))
+
+
+@cross("base_two")
+def _(m, x, label):
+    x = m.f(x)
+    most = m.max(x, [1])
+    total = m.sum(m.exp2(m.mul(m.sub(x, most), LOG2_E)), [1], False)
+    total = m.add(m.mul(m.log2(total), math.log(2)), m.squeeze(most, [1]))
+    return m.sub(total, at_label(m, x, label))
