@@ -7,6 +7,7 @@
 #include <ops/utils.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -181,38 +182,93 @@ bool dependsOnSizes(const Expr* e) {
   }
 }
 
-// A reshape drops iteration domains that happen to be of size 1: `ones`, and what is dropped has no
-// loop that others could share.
-std::vector<InputSize> decideSizes(const std::vector<int64_t>& sizes, bool ones, SizesSeen* seen) {
-  std::vector<InputSize> out;
-  bool is_any_decided = false;
-  std::unordered_map<int64_t, size_t> first;
-  for (size_t dim = 0; dim < sizes.size(); ++dim) {
-    const int64_t size = sizes[dim];
-    InputSize& decided = out.emplace_back(InputSize{.same_as = dim});
-    if (size == 1 ? ones : seen != nullptr && seen->isAlways(dim, size)) {
-      decided.size = size;
-    } else if (size > 1 && seen != nullptr) {
-      decided.same_as = first.try_emplace(size, dim).first->second;
+// Whether some inputs with dimensions meet none of the others but through what has none.
+bool areInputsApart(const Fusion& fusion) {
+  std::unordered_map<const Val*, const Val*> parent;
+  const auto find = [&](const Val* v) {
+    for (auto it = parent.find(v); it != parent.end(); it = parent.find(v)) {
+      v = it->second;
     }
-    is_any_decided = is_any_decided || decided != InputSize{.same_as = dim};
+    return v;
+  };
+  const auto has_dims = [](const Val* v) {
+    return v->isTensor() && !logicalIds(v->as<TensorView>()).empty();
+  };
+  for (const Expr* e : fusion.exprs()) {
+    const Val* first = nullptr;
+    for (const auto* vals : {&e->inputs(), &e->outputs()}) {
+      for (const Val* v : *vals) {
+        const Val* root = has_dims(v) ? find(v) : first;
+        if (first != nullptr && root != first) {
+          parent[root] = first;
+        }
+        first = first == nullptr ? root : first;
+      }
+    }
   }
-  return is_any_decided ? out : std::vector<InputSize>();
+  const Val* met = nullptr;
+  for (const Val* v : fusion.inputs()) {
+    if (has_dims(v)) {
+      const Val* root = find(v);
+      if (met != nullptr && root != met) {
+        return true;
+      }
+      met = root;
+    }
+  }
+  return false;
+}
+
+std::vector<InputSize> onlyOnes(const std::vector<int64_t>& sizes) {
+  std::vector<InputSize> out;
+  for (const int64_t size : sizes) {
+    out.push_back({.size = size == 1 ? 1 : InputSize::kOpen, .same_as = out.size()});
+  }
+  return out;
 }
 
 } // namespace
 
-SizesSeen::SizesSeen(const Fusion& fusion)
-    : are_constants_(std::any_of(fusion.exprs().begin(), fusion.exprs().end(), dependsOnSizes)) {}
+SizesSeen::SizesSeen(const Fusion& fusion, bool are_given)
+    : has_positions_(std::any_of(fusion.exprs().begin(), fusion.exprs().end(), dependsOnSizes)),
+      are_constants_(has_positions_ && !are_given),
+      are_apart_(areInputsApart(fusion)) {
+  std::unordered_map<const IterDomain*, size_t> from_inner;
+  for (const Val* v : fusion.inputs()) {
+    const Ids ids = v->isTensor() ? logicalIds(v->as<TensorView>()) : Ids{};
+    for (size_t d = 0; d < ids.size(); ++d) {
+      from_inner[ids[d]] = ids.size() - d;
+    }
+  }
+  for (const IterDomain* id : dimensionsOfOpenSize(fusion)) {
+    from_inner_.push_back(from_inner.at(id));
+  }
+}
 
 bool SizesSeen::isAlways(size_t dim, int64_t size) {
-  sizes_.resize(std::max(sizes_.size(), dim + 1), InputSize::kOpen);
   if (sizes_[dim] == InputSize::kOpen && size > 1) {
     sizes_[dim] = size;
   } else if (sizes_[dim] != size) {
     sizes_[dim] = kVaries;
   }
   return are_constants_ && sizes_[dim] == size;
+}
+
+std::vector<InputSize> SizesSeen::decide(const std::vector<int64_t>& sizes, bool ones) {
+  sizes_.resize(sizes.size(), InputSize::kOpen);
+  std::vector<InputSize> out;
+  std::map<std::pair<int64_t, size_t>, size_t> first;
+  for (size_t dim = 0; dim < sizes.size(); ++dim) {
+    const int64_t size = sizes[dim];
+    InputSize& decided = out.emplace_back(InputSize{.same_as = dim});
+    if (isAlways(dim, size) || (size == 1 && ones)) {
+      decided.size = size;
+    } else if (size > 1 && matter()) {
+      const std::pair key(size, has_positions_ ? 0 : from_inner_[dim]);
+      decided.same_as = first.try_emplace(key, dim).first->second;
+    }
+  }
+  return out;
 }
 
 Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
@@ -249,6 +305,8 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
     }
   };
   decide_reshapes();
+  // A reshape drops dimensions that happen to be of size 1: they are broadcasts then, as what is
+  // dropped has no loop that others could share.
   const bool drops = ones_of_inputs == SizesOfOne::MayBeBroadcasts &&
                      std::any_of(info.reshapes.begin(), info.reshapes.end(), dropsIterations);
   if (drops || seen != nullptr) {
@@ -257,7 +315,7 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
     for (const IterDomain* id : dims) {
       values.push_back(sizes.evaluateInt(id->getMaybeExpandedExtent()));
     }
-    info.input_sizes = decideSizes(values, drops, seen);
+    info.input_sizes = seen == nullptr ? onlyOnes(values) : seen->decide(values, drops);
     for (size_t i = 0; i < info.input_sizes.size(); ++i) {
       if (info.input_sizes[i].size == 1) {
         ones.insert(dims[i]->getMaybeExpandedExtent());
@@ -265,6 +323,13 @@ Concretization concretizationInfo(const Fusion& fusion, ScalarEvaluator& sizes,
     }
     if (!ones.empty()) {
       decide_reshapes();
+    }
+    bool is_any_decided = false;
+    for (size_t i = 0; i < info.input_sizes.size(); ++i) {
+      is_any_decided = is_any_decided || info.input_sizes[i] != InputSize{.same_as = i};
+    }
+    if (!is_any_decided) {
+      info.input_sizes.clear();
     }
   }
   return info;

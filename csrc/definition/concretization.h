@@ -30,7 +30,7 @@ struct InputSize {
   static constexpr int64_t kOpen = -1;
   // What it is, or kOpen. A size of 1 is a broadcast.
   int64_t size = kOpen;
-  // Of one that is open: the first of the open dimensions with this size, or itself.
+  // Of one that is open: the first open dimension that is the same (SizesSeen), or itself.
   size_t same_as = 0;
   bool operator==(const InputSize&) const = default;
 };
@@ -39,16 +39,29 @@ struct InputSize {
 // Frontends write the shapes of one call into a definition but leave its inputs' open: which rows a
 // gather reads, whether a reshape makes the dimensions again that another one merged, whether
 // slices cover a dimension is known where these sizes are. So where a definition has such
-// operations, a size is taken for a constant until a call has another one; then it is open.
+// operations, a size is taken for a constant until a call has another one; then it is open, and
+// those of one size are the same. In other definitions sizes are open from the start. If these are
+// about tensors that no operation brings together (as steps of an optimizer are), the same are those
+// of one size at one position of several tensors, counted from the innermost.
 class SizesSeen {
  public:
-  explicit SizesSeen(const Fusion& fusion);
-  // Whether all calls so far, this one included, had this size.
-  bool isAlways(size_t dim, int64_t size);
+  // `are_given`: sizes of the definition come of scalar inputs, so that they are to vary.
+  explicit SizesSeen(const Fusion& fusion, bool are_given = false);
+  // Whether anything may be decided; else what the operations compare says enough.
+  bool matter() const {
+    return has_positions_ || are_apart_;
+  }
+  // What is decided of those of a call. `ones`: sizes of 1 are.
+  std::vector<InputSize> decide(const std::vector<int64_t>& sizes, bool ones);
 
  private:
+  bool isAlways(size_t dim, int64_t size);
+
   static constexpr int64_t kVaries = -2;
-  bool are_constants_ = false;
+  bool has_positions_ = false;     // operations that depend on sizes
+  bool are_constants_ = false;     // until they vary
+  bool are_apart_ = false;         // no operation brings all inputs together
+  std::vector<size_t> from_inner_; // per dimension its position in the tensor
   std::vector<int64_t> sizes_;
 };
 

@@ -204,7 +204,12 @@ Planner::Trimmed& Planner::trimmed(const Roles& roles) {
     }
   }
   if (auto_schedule_) {
-    t.seen.emplace(*t.fusion);
+    const bool are_given = std::any_of(scalar_matters_.begin(), scalar_matters_.end(),
+                                       [](bool matters) { return matters; });
+    t.seen.emplace(*t.fusion, are_given);
+    if (!t.seen->matter() && !needsConcretization(*t.fusion)) {
+      t.seen.reset();
+    }
   }
   t.may_make_nothing = auto_schedule_ && mayMakeNothing(*t.fusion);
   return t;

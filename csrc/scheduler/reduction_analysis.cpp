@@ -157,16 +157,22 @@ bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims
 }
 
 // Of the reference's dimensions. There are short ones if it has everything, as the loops do that
-// all others follow. (Threads that have columns read these by vectors.)
+// all others follow, and there are rows to share out: a single one keeps most of the device idle.
+// (Threads that have columns read these by vectors.)
 void ReductionAnalysis::findKinds(const Fusion* fusion) {
   RowDims dims = rowDimsOf(reductions, graph_);
   const ReducedAndKept own = dimsOf(reference_, graph_);
   const auto has = [&](IdGroup g) { return own.reduced.count(g) != 0 || own.kept.count(g) != 0; };
-  const bool has_short = num_sets == 1 && !dims.within_thread.empty() &&
+  const auto& logical = reference_->getLogicalDomain();
+  const bool has_rows = std::any_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
+    const IdGroup g = graph_.group(id);
+    return dims.along.count(g) == 0 && dims.within_thread.count(g) == 0;
+  });
+  const bool has_short = num_sets == 1 && !dims.within_thread.empty() && has_rows &&
                          areRowsFastest(fusion, dims) &&
                          std::all_of(dims.along.begin(), dims.along.end(), has) &&
                          std::all_of(dims.within_thread.begin(), dims.within_thread.end(), has);
-  for (const IterDomain* id : reference_->getLogicalDomain()) {
+  for (const IterDomain* id : logical) {
     const IdGroup g = graph_.group(id);
     const bool is_short = has_short && !id->isBroadcast() && dims.within_thread.count(g) != 0;
     const bool is_reduced =

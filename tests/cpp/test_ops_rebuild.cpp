@@ -19,7 +19,8 @@ using Tvs = std::vector<TensorView*>;
 class RebuildTest : public OpsTest {
  protected:
   // Sizes of the inputs, in order. `asks_elements`: which expressions have elements is decided too.
-  Concretization decisions(const std::vector<Ints>& sizes, bool asks_elements = false) {
+  Concretization decisions(const std::vector<Ints>& sizes, bool asks_elements = false,
+                           SizesSeen* seen = nullptr) {
     ScalarEvaluator evaluator;
     size_t next = 0;
     for (const Val* v : fusion_.inputs()) {
@@ -35,7 +36,7 @@ class RebuildTest : public OpsTest {
       }
       ++next;
     }
-    Concretization out = concretizationInfo(fusion_, evaluator);
+    Concretization out = concretizationInfo(fusion_, evaluator, SizesOfOne::MayBeBroadcasts, seen);
     if (asks_elements) {
       out.elements = elementsOf(fusion_, evaluator);
     }
@@ -276,6 +277,50 @@ TEST_F(RebuildTest, ListsExtentsThatMustAgree) {
   EXPECT_EQ(constraints[0].producer, b);
   EXPECT_EQ(constraints[0].dim, 0);
   EXPECT_EQ(constraints[0].consumer_extent, size(a, 0));
+}
+
+// Each as it is until a call has another size; then one for all that are as large as the first.
+TEST_F(RebuildTest, SizesAreConstantsUntilTheyVary) {
+  auto* x = input({-1, -1});
+  auto* y = input({-1, -1});
+  fusion_.addOutput(add(slice(x, Ints{0, 0}, Ints{4, 4}), slice(y, Ints{0, 0}, Ints{4, 4})));
+  SizesSeen seen(fusion_);
+  const auto decide = [&](const std::vector<Ints>& sizes) {
+    return decisions(sizes, false, &seen).input_sizes;
+  };
+  using All = std::vector<InputSize>;
+  const All first = {{8, 0}, {16, 1}, {8, 2}, {16, 3}};
+  EXPECT_EQ(decide({{8, 16}, {8, 16}}), first);
+  EXPECT_EQ(decide({{8, 16}, {8, 16}}), first);
+  constexpr int64_t kOpen = InputSize::kOpen;
+  EXPECT_EQ(decide({{9, 16}, {9, 16}}), (All{{kOpen, 0}, {16, 1}, {kOpen, 0}, {16, 3}}));
+  EXPECT_EQ(decide({{8, 16}, {9, 16}}), (All{{kOpen, 0}, {16, 1}, {kOpen, 2}, {16, 3}}));
+  // One that may be a broadcast, or has no element, is no constant.
+  EXPECT_EQ(decide({{8, 1}, {8, 16}}), (All{{kOpen, 0}, {kOpen, 1}, {kOpen, 0}, {16, 3}}));
+
+  concrete_ = std::make_unique<Fusion>();
+  SizesSeen fresh(fusion_);
+  concretize(fusion_, decisions({{8, 16}, {8, 16}}, false, &fresh), concrete_.get());
+  EXPECT_EQ(domainText(concrete_->inputs().at(1)->as<TensorView>()), "[i 8, i 16]");
+}
+
+TEST_F(RebuildTest, EqualSizesAreOne) {
+  auto* x = input({-1, -1});
+  auto* y = input({-1, -1});
+  fusion_.addOutput(add(x, x));
+  fusion_.addOutput(add(y, y));
+  SizesSeen seen(fusion_);
+  concrete_ = std::make_unique<Fusion>();
+  const Concretization alike = decisions({{8, 16}, {8, 15}}, false, &seen);
+  concretize(fusion_, alike, concrete_.get());
+  const auto sizes = [&](size_t i) {
+    return concrete_->inputs().at(i)->as<TensorView>()->getLogicalDomain();
+  };
+  EXPECT_EQ(sizes(0)[0]->extent(), sizes(1)[0]->extent());
+  EXPECT_NE(sizes(0)[1]->extent(), sizes(1)[1]->extent());
+  EXPECT_FALSE(sizes(0)[0]->extent()->isConst());
+  EXPECT_TRUE(decisions({{8, 16}, {7, 15}}, false, &seen).leavesAsIs());
+  EXPECT_FALSE(alike.leavesAsIs());
 }
 
 } // namespace

@@ -140,8 +140,11 @@ CASES = {
     "other_order_in_memory": Case(
         [values([96, 64], 1), transposed([96, 64], 2)], *sums([[0], [0]]), 2
     ),
-    "sizes_not_known": Case(
-        [values([96, 64], 1), values([96, 64], 2)], *sums([[0], [0]]), 2, static=False
+    "open_sizes": Case(
+        [values([96, 64], 1), values([96, 64], 2)], *sums([[0], [0]]), 1, static=False
+    ),
+    "other_open_sizes": Case(
+        [values([96, 64], 1), values([96, 65], 2)], *sums([[0], [0]]), 2, static=False
     ),
     "two_and_two": Case([values([48, 32], k) for k in range(4)], *sums([[0], [1], [0], [1]]), 2),
     "variance_and_maximum": Case(

@@ -20,15 +20,12 @@ from spellings import FAMILIES
 _STATISTICS = "below 1 %: other values of each row pass from the kernel of rows to that of columns"
 _PARTS = "the sums of each image's channels are added up in a kernel for each of two, not in one"
 _CHANNELS = "sums of each channel are stored, and reshapes between them and the groups are kernels"
-_SCATTER = "what a scatter changes is stored before it, and read again after it"
 NOT_YET: dict[tuple[str, str], str] = {
     ("rms_norm_backward", "cube_of_the_inverse"): _STATISTICS,
     ("rms_norm_backward", "negated_sum"): _STATISTICS,
     ("layer_norm_backward", "chain_through_the_variance"): _STATISTICS,
     ("group_norm_backward", "inductor"): _CHANNELS,
     ("instance_norm_backward", "casts_at_each_use"): _PARTS,
-    ("cross_entropy_backward", "scattered_ones"): _SCATTER,
-    ("cross_entropy_backward", "scattered_probabilities"): _SCATTER,
 }
 
 PROGRAM = """
