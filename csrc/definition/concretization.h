@@ -41,8 +41,8 @@ struct InputSize {
 // slices cover a dimension is known where these sizes are. So where a definition has such
 // operations, a size is taken for a constant until a call has another one; then it is open, and
 // those of one size are the same. In other definitions sizes are open from the start. If these are
-// about tensors that no operation brings together (as steps of an optimizer are), the same are those
-// of one size at one position of several tensors, counted from the innermost.
+// about tensors that no operation brings together (as steps of an optimizer are), the same are
+// those of one size at one position of several tensors, counted from the innermost.
 class SizesSeen {
  public:
   // `are_given`: sizes of the definition come of scalar inputs, so that they are to vary.
