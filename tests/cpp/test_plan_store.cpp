@@ -289,7 +289,8 @@ struct Rows {
 };
 
 // CPU time of the calling thread; on the machine that the figures in docs/measurements come from
-// it is 12 to 20 us. Most of the plans that are made here are stored on disk as well.
+// it is 12 to 20 us, and on a busy one with an empty cache of kernels it was up to 103. Most of the
+// plans that are made here are stored on disk as well.
 TEST(PlanCost, ANewShapeOfKnownKernelsTakesFewMicroseconds) {
   const auto softmax = defineFusion([](Fusion* f) {
     TensorView* x = addInput(f, makeContigTensor(2));
@@ -319,7 +320,7 @@ TEST(PlanCost, ANewShapeOfKnownKernelsTakesFewMicroseconds) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   constexpr double kMostMicroseconds = 1500;
 #else
-  constexpr double kMostMicroseconds = 60;
+  constexpr double kMostMicroseconds = 150;
 #endif
   EXPECT_LT(1e6 * best, kMostMicroseconds);
 }
