@@ -91,6 +91,7 @@ enum class DisableOption : uint8_t {
   ComputeBeforeBroadcasts,
   SimplifyPowers,
   ShareCommonExpressions,
+  ShareSums,
   GroupAttentionHeads,
   EndOfOptions
 };
