@@ -305,7 +305,7 @@ bool ReductionChooser::isNarrow() const {
   return rowBytes() <= 2 && vector_ >= kFewElements;
 }
 
-// What is computed of a row before its last stage takes few instructions: it can be computed
+// What is computed of a row before its last pass takes few instructions: it can be computed
 // again. Random numbers cannot, nor what is looked up.
 bool ReductionChooser::isCheapToRepeat() const {
   constexpr int kMostExpensiveOps = 2; // operations [hand]
@@ -503,7 +503,7 @@ void ReductionChooser::stageSharedInputs() {
     return;
   }
   params_->load_rows_early = !analysis_.reducesRowsFirst();
-  // Loaded before the statistics without being staged.
+  // Loaded before the statistics, without shared memory.
   const auto in_registers =
       static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));
   params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;
