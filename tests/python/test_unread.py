@@ -21,34 +21,34 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 NAMING = {"type.cpp", "options.cpp"}
 
 ENUM_VALUES = {
-    "IdMappingMode::AlmostExact": "contract 1.6: the bindings build the exact graph for it",
-    "SchedulerType::Resize": "contract 1.6: find_compatible_schedulers never has it",
-    "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract 1.6: values of MatmulParams",
-    "MatmulTilingStrategy::DistributeStagesAcrossSMs": "contract 1.6: values of MatmulParams",
-    "MatmulBufferingLoopLevel::WarpTiles": "contract 1.6: values of MatmulParams",
-    "MatmulCircularBufferingStrategy::WarpSpecialized": "contract 1.6: values of MatmulParams",
-    "MatmulTileRasterizationOrder::ColumnMajor": "contract 1.6: values of MatmulParams",
+    "IdMappingMode::AlmostExact": "contract: the bindings build the exact graph for it",
+    "SchedulerType::Resize": "contract: find_compatible_schedulers never has it",
+    "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract: values of MatmulParams",
+    "MatmulTilingStrategy::DistributeStagesAcrossSMs": "contract: values of MatmulParams",
+    "MatmulBufferingLoopLevel::WarpTiles": "contract: values of MatmulParams",
+    "MatmulCircularBufferingStrategy::WarpSpecialized": "contract: values of MatmulParams",
+    "MatmulTileRasterizationOrder::ColumnMajor": "contract: values of MatmulParams",
     "TensorMapSwizzle::Bytes32": "cuda: made from the number of bytes",
     "TensorMapSwizzle::Bytes64": "cuda: made from the number of bytes",
     "TensorMapSwizzle::Bytes128": "cuda: made from the number of bytes",
 }
 
 KINDS = {
-    "Swizzle1D": "contract 4.1: TensorView.swizzle1d; it rotates by the index of the only device",
+    "Swizzle1D": "contract: TensorView.swizzle1d; it rotates by the index of the only device",
 }
 
 # Classes of which every field is there for the contract alone.
 UNREAD_CLASSES = {
-    "MatmulParams": "contract 4.3: products are evaluated by torch",
-    "MatMulTileOptions": "contract 4.3: a field of MatmulParams",
-    "CircularBufferOptions": "contract 4.3: a field of MatmulParams",
-    "SupportedVectorization": "contract 4.3: a field of MatmulParams",
-    "GemmTile": "contract 4.3: a field of MatmulParams",
-    "ClusterDims": "contract 4.3: a field of MatmulParams",
-    "MmaMacroEncode": "contract 4.3: a field of MatmulParams",
+    "MatmulParams": "contract: products are evaluated by torch",
+    "MatMulTileOptions": "contract: a field of MatmulParams",
+    "CircularBufferOptions": "contract: a field of MatmulParams",
+    "SupportedVectorization": "contract: a field of MatmulParams",
+    "GemmTile": "contract: a field of MatmulParams",
+    "ClusterDims": "contract: a field of MatmulParams",
+    "MmaMacroEncode": "contract: a field of MatmulParams",
 }
 
-# Fields of ReductionParams that the contract (4.3) names. The schedules follow from others of them.
+# Fields of ReductionParams that the contract names. The schedules follow from others of them.
 CONTRACT_FIELDS = set(
     """
     fastest_dim persistent_kernel project_persistent_buffers schedule_3d flip_grid
