@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels that were refused: loop nests of one pass over the rows, and loops that a squeeze leaves."""
+"""Kernels that were refused: nests of one pass over the rows, loops that a squeeze leaves."""
 
 from __future__ import annotations
 

@@ -226,7 +226,8 @@ def test_where_rows_and_weights_wait(
 
 @pytest.mark.machine("hopper")
 def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
-    """Narrow rows of 64 elements a thread keep their inputs only; two weights put the rows in shared memory."""
+    """Narrow rows keep their inputs only, 64 elements a thread; with two weights shared memory
+    has them."""
     norm = Norm(softmax, random([200, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
     norm.check()
     (params,) = params_of(norm, "chosen").values()
