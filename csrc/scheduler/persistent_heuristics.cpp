@@ -479,7 +479,8 @@ bool ReductionChooser::loadByWarps() {
   setInnerVector();
   keepRowOnChip(batch);
   params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-  params_->row_groups = machine_.sms; // several on an SM take longer (normalizations.md, TMA)
+  // Several on an SM take longer (measured, docs/measurements/normalizations.md, TMA).
+  params_->row_groups = machine_.sms;
   params_->circular_buffer_stages = stages;
   params_->bulk_loads = true;
   params_->warp_specialized = true;
