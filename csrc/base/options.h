@@ -97,7 +97,7 @@ enum class DisableOption : uint8_t {
 };
 
 enum class DumpOption : uint8_t {
-  // Definition and stages of the fusion
+  // The definition, and the fusion after each step of planning
   PythonDefinition,
   FusionIrOriginal,
   FusionIrConcretized,
