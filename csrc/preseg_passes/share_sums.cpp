@@ -5,8 +5,9 @@
 //       ->    sum(g), sum(g * (x - m)), and their products with w and r
 //
 // where w, m and r are broadcast along the summed dimensions, as in the backward pass of a batch
-// norm. A factor that no two sums could do without stays where it is: each sum would be rounded
-// differently for nothing.
+// norm. Factors that wait for other reductions leave a sum whose other factors do not: the backward
+// pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. Any other
+// factor stays where it is: each sum would be rounded differently for nothing.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -97,10 +99,10 @@ std::vector<int64_t> reducedDims(const std::vector<bool>& reduced) {
   return out;
 }
 
-TensorView* sumOfFactors(const Product& of, const std::vector<bool>& reduced) {
-  Val* product = of.factors.front();
-  for (size_t i = 1; i < of.factors.size(); ++i) {
-    product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, of.factors[i]});
+TensorView* sumOfFactors(const std::vector<Val*>& factors, const std::vector<bool>& reduced) {
+  Val* product = factors.front();
+  for (size_t i = 1; i < factors.size(); ++i) {
+    product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, factors[i]});
   }
   return sum(product->as<TensorView>(), reducedDims(reduced));
 }
@@ -118,7 +120,8 @@ TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
     }
   }
   auto* before = op->input(0)->as<TensorView>();
-  const bool are_all = std::none_of(others.begin(), others.end(), [](bool is_new) { return is_new; });
+  const bool are_all =
+      std::none_of(others.begin(), others.end(), [](bool is_new) { return is_new; });
   return are_all ? before : broadcast(before, others);
 }
 
@@ -139,6 +142,48 @@ void compute(Fusion* fusion, const Sum& found, TensorView* total) {
   IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{product, factors.back()});
 }
 
+// How many reductions wait for each other before a value is known.
+class Depths {
+ public:
+  void visit(const Expr* e) {
+    int depth = 0;
+    for (const Val* in : e->inputs()) {
+      depth = std::max(depth, of(in));
+    }
+    for (const Val* out : e->outputs()) {
+      depths_[out] = depth + (isReduction(e) ? 1 : 0);
+    }
+  }
+  int of(const Val* v) const {
+    const auto it = depths_.find(v);
+    return it == depths_.end() ? 0 : it->second;
+  }
+
+ private:
+  std::unordered_map<const Val*, int> depths_;
+};
+
+// Shared factors that wait for more reductions than the others leave the sum.
+void sumEarlier(Fusion* fusion, Sum found, const Depths& depths) {
+  Product& product = found.product;
+  int depth = 0;
+  for (const Val* factor : product.factors) {
+    depth = std::max(depth, depths.of(factor));
+  }
+  const auto late =
+      std::stable_partition(product.shared.begin(), product.shared.end(),
+                            [&](const TensorView* tv) { return depths.of(tv) <= depth; });
+  if (late == product.shared.end()) {
+    return;
+  }
+  std::vector<Val*> factors = product.factors;
+  factors.insert(factors.end(), product.shared.begin(), late);
+  factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
+  product.shared.erase(product.shared.begin(), late);
+  product.scalars.clear();
+  compute(fusion, found, sumOfFactors(factors, reducedFlags(found.op->out())));
+}
+
 } // namespace
 
 void shareSums(Fusion* fusion) {
@@ -147,8 +192,10 @@ void shareSums(Fusion* fusion) {
   fusion->removeDeadUses();
   std::map<Key, std::vector<Sum>> alike;
   std::vector<Key> order; // addresses differ from run to run
+  Depths depths;
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
+    depths.visit(e);
     if (!isPlainSum(e)) {
       continue;
     }
@@ -170,12 +217,14 @@ void shareSums(Fusion* fusion) {
   for (const Key& key : order) {
     const std::vector<Sum>& sums = alike.at(key);
     if (sums.size() < 2) {
+      sumEarlier(fusion, sums.front(), depths);
       continue;
     }
-    const auto plain = std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
+    const auto plain =
+        std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
     TensorView* total = plain != sums.end()
                             ? plain->op->out()
-                            : sumOfFactors(sums.front().product, std::get<0>(key));
+                            : sumOfFactors(sums.front().product.factors, std::get<0>(key));
     for (const Sum& each : sums) {
       if (!each.isPlain()) {
         compute(fusion, each, total);

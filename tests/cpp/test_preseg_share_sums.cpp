@@ -52,12 +52,31 @@ TEST_F(ShareSums, NothingIsTakenOutForNothing) {
   TensorView* g = input({4, 8});
   TensorView* x = input({4, 8});
   TensorView* w = ofColumns();
-  EXPECT_EQ(shared({sum(mul(g, w), {0}), sum(x, {0}), sum(g, {1})}), R"(t0 float32[b, i8] = broadcast(x2)
+  EXPECT_EQ(shared({sum(mul(g, w), {0}), sum(x, {0}), sum(g, {1})}),
+            R"(t0 float32[b, i8] = broadcast(x2)
 t1 float32[i4, i8] = mul(x0, t0)
 t2 float32[r4, i8] = reduce add(t1)
 t3 float32[r4, i8] = reduce add(x1)
 t4 float32[i4, r8] = reduce add(x0)
 outputs: t2 t3 t4
+)");
+}
+
+// The root of a layer norm, which waits for a sum itself.
+TEST_F(ShareSums, AFactorThatWaitsForAnotherReduction) {
+  TensorView* g = input({4, 8});
+  TensorView* x = input({4, 8});
+  TensorView* root = broadcast(rsqrt(sum(mul(x, x), {1})), {false, true});
+  TensorView* scale = broadcast(input({4}), {false, true});
+  EXPECT_EQ(shared({sum(mul(mul(mul(g, x), root), scale), {1})}), R"(t0 float32[i4, i8] = mul(x0, x1)
+t1 float32[i4, b] = broadcast(x2)
+t2 float32[i4, i8] = mul(t0, t1)
+t3 float32[i4, r8] = reduce add(t2)
+t4 float32[i4, i8] = mul(x1, x1)
+t5 float32[i4, r8] = reduce add(t4)
+t6 float32[i4] = rsqrt(t5)
+t7 float32[i4] = mul(t3, t6)
+outputs: t7
 )");
 }
 
