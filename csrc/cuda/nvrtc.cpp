@@ -330,7 +330,7 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
   NVF_CHECK(registers > 0, "The largest number of registers of a thread must be positive, got ",
             registers);
   if (registers < 255) {
-    flags.push_back("--maxrregcount=" + std::to_string(registers));
+    flags.push_back("-DNVF_MOST_REGISTERS=" + std::to_string(registers)); // see NVF_KERNEL
   }
   const int64_t level = environmentInt("NVFUSER_JIT_OPT_LEVEL", -1);
   if (level >= 0) {
@@ -349,11 +349,15 @@ std::vector<std::string> nvrtcFlags(int arch, const CompileParams& params) {
 
 namespace {
 
-// With the first flag naming a real architecture a cubin, else PTX.
+// Of a thread: what is spilled and loaded again stays in L1. 16 cost nothing, 120 a quarter of the
+// time (docs/measurements/spellings.md).
+constexpr int kFewSpilledBytes = 32;
+
 // nvrtcResult: NVRTC_ERROR_INVALID_OPTION, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.
 constexpr int kInvalidOption = 5;
 constexpr int kBuiltinsFailed = 7;
 
+// With the first flag naming a real architecture a cubin, else PTX.
 CompiledBinary compileWith(const std::vector<std::string>& flags, const std::string& text,
                            const std::string& symbol) {
   const LoadedNvrtc& nvrtc = requireNvrtc();
@@ -394,7 +398,18 @@ CompiledBinary compileWith(const std::vector<std::string>& flags, const std::str
 
 CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
                               const CompileParams& params) {
-  return compileWith(nvrtcFlags(arch, params), text, symbol);
+  CompiledBinary binary = compileWith(nvrtcFlags(arch, params), text, symbol);
+  const int64_t wanted = params.wanted_registers;
+  if (wanted == 0 || parsePtxasLog(binary.log, symbol).registers <= wanted) {
+    return binary;
+  }
+  CompileParams limited = params;
+  limited.maxrregcount = std::min(params.maxrregcount, wanted);
+  CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);
+  const KernelResources resources = parsePtxasLog(smaller.log, symbol);
+  const bool fits = resources.registers <= wanted &&
+                    resources.spill_store_bytes + resources.spill_load_bytes <= kFewSpilledBytes;
+  return fits ? smaller : binary;
 }
 
 std::string compileToPtx(const std::string& text, const std::string& symbol, int arch,

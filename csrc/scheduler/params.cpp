@@ -34,6 +34,9 @@ bool HeuristicParams::sameAs(const HeuristicParams& other) const {
 std::string HeuristicParams::sharedText() const {
   const HeuristicParams usual(scheduler_type);
   std::string text;
+  if (cparams.wanted_registers != 0) {
+    text += "wanted_registers: " + std::to_string(cparams.wanted_registers) + "\n";
+  }
   sharedFields([&](const char* name, auto member) {
     if (this->*member != usual.*member) {
       text += name + (": " + fieldText(this->*member)) + "\n";

@@ -36,6 +36,7 @@ bool visitAs(HeuristicParams& params, F& f) {
 template <class F>
 bool visitFields(HeuristicParams& params, F f) {
   f("maxrregcount", params.cparams.maxrregcount);
+  f("wanted_registers", params.cparams.wanted_registers);
   HeuristicParams::sharedFields([&](const char* name, auto member) { f(name, params.*member); });
   return visitAs<PointwiseParams>(params, f) || visitAs<TransposeParams>(params, f) ||
          visitAs<ReductionParams>(params, f) || visitAs<GreedyParams>(params, f);

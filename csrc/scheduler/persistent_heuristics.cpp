@@ -11,6 +11,7 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace nvfuser::reduction {
 
@@ -292,8 +293,22 @@ void ReductionChooser::chooseNormalization() {
   if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
     keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
     bindCluster(cluster);
+    countOnRegisters();
   }
   stageSharedInputs();
+}
+
+// One register more may be one block of an SM less.
+void ReductionChooser::countOnRegisters() {
+  const int64_t elements =
+      params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction;
+  const double bytes = static_cast<double>(elements) * rowBytes();
+  const int64_t wanted =
+      registersBeside(static_cast<int64_t>(std::ceil(bytes / kRegisterBytes)), machine_);
+  const int64_t threads = roundUp(params_->lparams.bdimx(), kWarp);
+  if (!params_->threads_in_loops && wanted * threads * 2 <= machine_.registers_per_sm) {
+    params_->cparams.wanted_registers = wanted;
+  }
 }
 
 // Of those read for each element the ones that differ by row.

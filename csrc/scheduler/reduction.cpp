@@ -618,6 +618,9 @@ class ReductionSchedule {
     if (keepsColumns()) {
       return !analysis_.hasReducedDims(input);
     }
+    if (analysis_.hasReducedDims(input) && analysis_.innermostDim(input, true) < 0) {
+      return true; // one element for a whole vector: the weight of a channel
+    }
     return analysis_.hasWholeRows(input) &&
            (analysis_.differsByRow(input) ? params_.load_rows_early
                                           : params_.load_shared_inputs_early);

@@ -11,6 +11,7 @@ namespace nvfuser {
 
 bool CompileParams::operator==(const CompileParams& other) const {
   return index_type == other.index_type && maxrregcount == other.maxrregcount &&
+         wanted_registers == other.wanted_registers &&
          enable_ptxas_verbose == other.enable_ptxas_verbose && device == other.device &&
          include_paths == other.include_paths;
 }
@@ -18,6 +19,7 @@ bool CompileParams::operator==(const CompileParams& other) const {
 uint64_t CompileParams::hash() const {
   uint64_t seed = hashCombine(1, index_type ? uint64_t(*index_type) + 1 : 0);
   seed = hashCombine(seed, uint64_t(maxrregcount));
+  seed = hashCombine(seed, uint64_t(wanted_registers));
   seed = hashCombine(seed, uint64_t(enable_ptxas_verbose));
   seed =
       hashCombine(seed, device ? uint64_t(device->type) * 1000 + uint64_t(device->index) + 1 : 0);

@@ -17,6 +17,9 @@ struct CompileParams {
   std::optional<DataType> index_type;
   // Registers a thread may use at most; 255 is no limit.
   int64_t maxrregcount = 255;
+  // What the schedule counts on, so that as many blocks share a multiprocessor: a kernel takes no
+  // more if it can do so without spilling more than a little. 0: nothing is counted on.
+  int64_t wanted_registers = 0;
   // Changes nothing: kernels have no magic zeros. It takes no part in comparing and hashing.
   bool enable_magic_zero = true;
   bool enable_ptxas_verbose = false;

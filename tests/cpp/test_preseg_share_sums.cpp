@@ -68,7 +68,8 @@ TEST_F(ShareSums, AFactorThatWaitsForAnotherReduction) {
   TensorView* x = input({4, 8});
   TensorView* root = broadcast(rsqrt(sum(mul(x, x), {1})), {false, true});
   TensorView* scale = broadcast(input({4}), {false, true});
-  EXPECT_EQ(shared({sum(mul(mul(mul(g, x), root), scale), {1})}), R"(t0 float32[i4, i8] = mul(x0, x1)
+  EXPECT_EQ(shared({sum(mul(mul(mul(g, x), root), scale), {1})}),
+            R"(t0 float32[i4, i8] = mul(x0, x1)
 t1 float32[i4, b] = broadcast(x2)
 t2 float32[i4, i8] = mul(t0, t1)
 t3 float32[i4, r8] = reduce add(t2)
