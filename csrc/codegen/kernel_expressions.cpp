@@ -17,12 +17,12 @@ bool isIndexType(DataType t) {
 }
 
 bool fitsInt32(const Val* v) {
-  return std::in_range<int32_t>(std::get<int64_t>(v->value()));
+  return std::in_range<int32_t>(v->intValue());
 }
 
 // Extents, of the loops around that run, and constants; scalars of the user may be 0.
 bool isNonzeroDivisor(const Val* v) {
-  return v->isConstInt() ? std::get<int64_t>(v->value()) != 0 : v->dtype() == DataType::Index;
+  return v->isConstInt() ? v->intValue() != 0 : v->dtype() == DataType::Index;
 }
 
 } // namespace

@@ -152,8 +152,8 @@ class SumCascader {
     std::vector<TensorView*> in_order;
     for (const TensorView* sum : sums) {
       const Allocate* allocate = allocated_.at(sum);
-      const int64_t bytes = std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
-                            dataTypeSizeBytes(sum->dtype());
+      const int64_t bytes =
+          allocate->size()->intValue() * threads_.threads() * dataTypeSizeBytes(sum->dtype());
       if (done_.count(sum) != 0 ||
           threads_.register_bytes + bytes > ThreadLoops::kMostRegisterBytes) {
         continue;
@@ -169,8 +169,8 @@ class SumCascader {
 
   // That the loop only adds to, over and over to the same elements, and that live longer.
   std::vector<const TensorView*> sumsOver(const ForLoop* loop) const {
-    if (loop->isTrivial() || (loop->extent()->isConstInt() &&
-                              std::get<int64_t>(loop->extent()->value()) <= 2 * kTerms)) {
+    if (loop->isTrivial() ||
+        (loop->extent()->isConstInt() && loop->extent()->intValue() <= 2 * kTerms)) {
       return {};
     }
     const Uses uses(loop->body());
@@ -190,9 +190,7 @@ class SumCascader {
                 const std::unordered_map<const TensorView*, TensorView*>& partials) {
     Val* terms = B::index(kTerms);
     auto* part = B::create<NamedScalar>("c" + std::to_string(loop->loopId()), DataType::Index);
-    auto* parts =
-        B::create<ForLoop>(loop->iterDomain(), part, B::ceilDivExpr(loop->extent(), terms),
-                           ParallelType::Serial, loop->loopId());
+    ForLoop* parts = loop->like(part, B::ceilDivExpr(loop->extent(), terms));
     for (TensorView* sum : sums) {
       TensorView* partial = partials.at(sum);
       const Allocate* allocate = allocated_.at(sum);
@@ -203,9 +201,7 @@ class SumCascader {
       }));
     }
     Val* first = B::mulExpr(part, terms);
-    auto* own = B::create<ForLoop>(loop->iterDomain(), loop->index(),
-                                   B::minExpr(B::addExpr(first, terms), loop->extent()),
-                                   ParallelType::Serial, loop->loopId());
+    ForLoop* own = loop->like(loop->index(), B::minExpr(B::addExpr(first, terms), loop->extent()));
     own->setFirst(first);
     own->body() = addedTo(loop->body(), partials);
     parts->body().push_back(own);
@@ -227,8 +223,7 @@ class SumCascader {
       return B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(B::index(0))});
     }
     auto* at = B::create<NamedScalar>("e" + std::to_string(loop->loopId()), DataType::Index);
-    auto* elements =
-        B::create<ForLoop>(loop->iterDomain(), at, size, ParallelType::Serial, loop->loopId());
+    ForLoop* elements = loop->like(at, size);
     elements->body().push_back(B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(at)}));
     return elements;
   }

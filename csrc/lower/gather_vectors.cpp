@@ -195,7 +195,7 @@ class VectorGatherer {
     if (!step->isConstInt() || !is_known || !isKnownBefore(first, loop)) {
       return std::nullopt;
     }
-    const auto stride = std::get<int64_t>(step->value());
+    const auto stride = step->intValue();
     Val* line = B::addExpr(first, B::mulExpr(B::index(stride), loop->index()));
     if (stride < 1 || !ctx_.simplified(B::subExpr(index, line))->isZeroInt()) {
       return std::nullopt;
@@ -251,8 +251,7 @@ class VectorGatherer {
   bool isCheckedMultiple(const Val* v, int64_t width) const {
     const auto& checks = ctx_.kernel()->divisibility_checks;
     return std::any_of(checks.begin(), checks.end(), [&](const DivisibilityCheck& c) {
-      return c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width == 0 &&
-             c.value->sameAs(v);
+      return c.factor->isConstInt() && c.factor->intValue() % width == 0 && c.value->sameAs(v);
     });
   }
 

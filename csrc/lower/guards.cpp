@@ -71,8 +71,8 @@ bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
       return growsWith(def->in(0), loops) && growsWith(def->in(1), loops);
     case OpType::Mul:
       return growsWith(def->in(0), loops) && growsWith(def->in(1), loops) &&
-             !(def->in(0)->isConstInt() && std::get<int64_t>(def->in(0)->value()) < 0) &&
-             !(def->in(1)->isConstInt() && std::get<int64_t>(def->in(1)->value()) < 0);
+             !(def->in(0)->isConstInt() && def->in(0)->intValue() < 0) &&
+             !(def->in(1)->isConstInt() && def->in(1)->intValue() < 0);
     case OpType::Div:
       return growsWith(def->in(0), loops) && !std::any_of(loops.begin(), loops.end(), [&](auto* l) {
                return dependsOn(def->in(1), l->index());

@@ -137,7 +137,7 @@ class TensorIndexer {
   static bool countsLikeIndices(const IotaOp* op) {
     constexpr int64_t kFirst = int64_t{1} << 20;
     const auto is_within = [](const Val* v, int64_t most) {
-      return v->isConstInt() && std::abs(std::get<int64_t>(v->value())) <= most;
+      return v->isConstInt() && std::abs(v->intValue()) <= most;
     };
     return isIntegral(op->output(0)->dtype()) && is_within(op->start(), kFirst) &&
            is_within(op->step(), 1);
@@ -294,7 +294,7 @@ class TensorIndexer {
     TensorView* out = scatter->out();
     const auto dim = static_cast<size_t>(scatter->dim());
     const auto& out_dims = out->getLogicalDomain();
-    const auto index_dims = TensorDomain::noReductions(scatter->index()->getLogicalDomain());
+    const auto index_dims = logicalIds(scatter->index());
     Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
     Val* k = ctx_.kernel()->zeroVal();
     if (!count->isOneInt()) {
@@ -343,7 +343,7 @@ class TensorIndexer {
 
   // Element of a tensor in memory at the given logical indices.
   Val* elementAt(TensorView* tv, const std::vector<Val*>& at, const TensorView* loops_of) {
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto dims = logicalIds(tv);
     std::unordered_map<const IterDomain*, Val*> logical;
     for (size_t i = 0; i < dims.size(); ++i) {
       logical[dims[i]] = at[i];
@@ -354,7 +354,7 @@ class TensorIndexer {
   // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.
   Expr* lookup(Expr* e, TensorView* out_tv, Val* out) {
     TensorView* from = lookedUpTensor(e);
-    const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
+    const auto dims = logicalIds(from);
     const auto dim = static_cast<size_t>(lookedUpDim(e));
     Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
     const Position position = positionOf(e, out_tv, extent);
@@ -378,7 +378,7 @@ class TensorIndexer {
 
   // The element of a roll, whose index is in bounds.
   Val* rolled(const RollOp* op, TensorView* out_tv) {
-    const auto dims = TensorDomain::noReductions(op->in()->getLogicalDomain());
+    const auto dims = logicalIds(op->in());
     std::vector<Val*> at; // in each dimension of the view
     for (size_t d = 0; d < op->offsets().size(); ++d) {
       at.push_back(logicalIndex(out_tv, d));
@@ -562,7 +562,7 @@ class TensorIndexer {
     }
     if (consumer->definition()->kind() == ExprKind::SqueezeOp) {
       // Squeezed dimensions have size 1, though some learn it only with the shapes.
-      for (const IterDomain* id : TensorDomain::noReductions(producer->getLogicalDomain())) {
+      for (const IterDomain* id : logicalIds(producer)) {
         logical.emplace(id, ctx_.kernel()->zeroVal());
       }
     }

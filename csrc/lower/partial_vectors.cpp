@@ -151,8 +151,7 @@ class PartialVectorSplitter {
   }
 
   ForLoop* vector(const ForLoop* loop, LoadStoreOpType type, Val* to, Val* from) const {
-    auto* copy = B::create<ForLoop>(loop->iterDomain(), loop->index(), loop->extent(),
-                                    ParallelType::Vectorize, loop->loopId());
+    ForLoop* copy = loop->like(loop->index(), loop->extent(), ParallelType::Vectorize);
     copy->body().push_back(B::create<LoadStoreOp>(type, to, from, CacheOp::AllLevels));
     return copy;
   }
@@ -230,8 +229,7 @@ class PartialVectorSplitter {
     const LoadStoreOp* copy = copyIn(loop);
     Val* k = B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
     Val* at = ctx_.simplified(B::addExpr(bounds.index, k));
-    auto* elements = B::create<ForLoop>(loop->iterDomain(), k, loop->extent(), ParallelType::Unroll,
-                                        loop->loopId());
+    ForLoop* elements = loop->like(k, loop->extent(), ParallelType::Unroll);
     Val* to = element(copy->output(0), shifted(copy->output(0), k));
     if (copy->input(0)->as<TensorIndex>()->view()->isFusionInput()) {
       // Instead of guards the nearest element inside: predicated loads would run one after the

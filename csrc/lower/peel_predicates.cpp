@@ -136,7 +136,7 @@ class CertainIterations {
       part = part == nullptr ? term : B::logicalAndExpr(part, term);
     }
     const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
-    const auto iterations = std::get<int64_t>(loop->extent()->value());
+    const auto iterations = loop->extent()->intValue();
     auto holds = [&](Val* condition, int64_t iteration) {
       const Val* c = withMembers(withRests(inIteration(condition, loop, iteration)));
       return c->isConst() && std::get<bool>(c->value());

@@ -86,8 +86,8 @@ class Peeler {
         whole = count == nullptr ? whole : count;
       }
     }
-    const bool is_short = whole != nullptr && whole->isConstInt() &&
-                          std::get<int64_t>(whole->value()) < kFewestIterations;
+    const bool is_short =
+        whole != nullptr && whole->isConstInt() && whole->intValue() < kFewestIterations;
     return !has_sums || statements > kMostStatements || is_short ? nullptr : whole;
   }
 
@@ -114,7 +114,7 @@ class Peeler {
   }
 
   Expr* wholeOnes(const ForLoop* loop, Val* whole) const {
-    auto* out = makeLoop(loop, ctx_.simplified(B::minExpr(loop->extent(), whole)));
+    ForLoop* out = loop->like(loop->index(), ctx_.simplified(B::minExpr(loop->extent(), whole)));
     out->setFirst(loop->first());
     const Mover copies(ctx_, loop->index(), loop->index());
     for (Expr* e : loop->body()) {
@@ -135,16 +135,11 @@ class Peeler {
   }
 
   ForLoop* lastOne(const ForLoop* loop, Val* whole) const {
-    ForLoop* out = makeLoop(loop, loop->extent());
+    ForLoop* out = loop->like(loop->index(), loop->extent());
     out->setFirst(loop->first() == nullptr ? whole
                                            : ctx_.simplified(B::maxExpr(loop->first(), whole)));
     out->body() = loop->body();
     return out;
-  }
-
-  static ForLoop* makeLoop(const ForLoop* like, Val* extent) {
-    return B::create<ForLoop>(like->iterDomain(), like->index(), extent, ParallelType::Serial,
-                              like->loopId());
   }
 
   const LowerContext& ctx_;

@@ -155,8 +155,7 @@ class Pipeliner {
     auto* first = B::create<ForLoop>(loop->iterDomain(), index, B::index(buffer.distance),
                                      ParallelType::Serial, -1);
     const Val* iterations = loop->extent();
-    const bool all_exist =
-        iterations->isConstInt() && std::get<int64_t>(iterations->value()) >= buffer.distance;
+    const bool all_exist = iterations->isConstInt() && iterations->intValue() >= buffer.distance;
     first->body() = Mover(ctx_, loop->index(), index).moved(loads);
     if (!all_exist) {
       first->body() = guarded(index, loop, first->body());

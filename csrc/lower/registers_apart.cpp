@@ -27,8 +27,8 @@ class Finder {
     for (const Expr* e : list) {
       if (const auto* allocate = tryAs<Allocate>(e)) {
         if (threads_.registers.count(allocate->tv()) != 0) {
-          bytes_[allocate->tv()] = std::get<int64_t>(allocate->size()->value()) *
-                                   threads_.threads() * dataTypeSizeBytes(allocate->tv()->dtype());
+          bytes_[allocate->tv()] = allocate->size()->intValue() * threads_.threads() *
+                                   dataTypeSizeBytes(allocate->tv()->dtype());
         }
       } else if (const auto* loop = tryAs<ForLoop>(e)) {
         run(loop->body(), loop->isTrivial() ? around : loop);

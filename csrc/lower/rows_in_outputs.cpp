@@ -105,7 +105,7 @@ class Placer {
   }
 
   int64_t bytesOf(const Allocate* allocate) const {
-    return std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
+    return allocate->size()->intValue() * threads_.threads() *
            dataTypeSizeBytes(allocate->tv()->dtype());
   }
 
@@ -230,9 +230,7 @@ class Placer {
   bool mayBeOverInput(const Statements& list, const RowLoop& first, const TensorView* out,
                       const TensorView* tv) const {
     const Kernel* kernel = ctx_.kernel();
-    const auto rank = [](const TensorView* of) {
-      return TensorDomain::noReductions(of->getLogicalDomain()).size();
-    };
+    const auto rank = [](const TensorView* of) { return logicalIds(of).size(); };
     return std::any_of(kernel->inputs().begin(), kernel->inputs().end(), [&](const Val* v) {
       const auto* in = tryAs<TensorView>(v);
       return in != nullptr && in->dtype() == out->dtype() && rank(in) == rank(out) &&

@@ -276,7 +276,7 @@ class ThreadLoopMaker {
       return std::nullopt;
     }
     for (size_t i = 0; i < kThreadTypes.size(); ++i) {
-      loops_.extents[i] = extents_[i] == nullptr ? 1 : std::get<int64_t>(extents_[i]->value());
+      loops_.extents[i] = extents_[i] == nullptr ? 1 : extents_[i]->intValue();
     }
     const Statements hoisted = Hoister().run(nest);
     collectWrites(hoisted, writes_);
@@ -744,7 +744,7 @@ class ThreadLoopMaker {
       }
       loops_.registers[allocate->tv()] =
           a.by_vectors ? ThreadLoops::Layout::ByThread : ThreadLoops::Layout::ByElement;
-      loops_.register_bytes += std::get<int64_t>(allocate->size()->value()) * loops_.threads() *
+      loops_.register_bytes += allocate->size()->intValue() * loops_.threads() *
                                ((dataTypeSizeBits(allocate->tv()->dtype()) + 7) / 8);
       out.push_back(e);
     }

@@ -39,7 +39,7 @@ int64_t unrolledIterations(const ForLoop* loop) {
       loop->parallelType() == ParallelType::Vectorize || !loop->extent()->isConstInt()) {
     return 0;
   }
-  const auto extent = std::get<int64_t>(loop->extent()->value());
+  const auto extent = loop->extent()->intValue();
   return extent > 1 && extent <= kMostElements ? extent : 0;
 }
 
@@ -83,7 +83,7 @@ class UniformComputer {
       }
       if (const auto* a = tryAs<Allocate>(e)) {
         if (a->memoryType() == MemoryType::Local && a->size()->isConstInt()) {
-          sizes_[a->tv()] = std::get<int64_t>(a->size()->value());
+          sizes_[a->tv()] = a->size()->intValue();
         }
       }
     }
@@ -343,8 +343,7 @@ class UniformComputer {
                    ? ctx_.kernel()->zeroVal()
                    : B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
       Val* to = B::addExpr(B::mulExpr(B::index(length), loop->index()), k);
-      auto* elements = B::create<ForLoop>(loop->iterDomain(), k, B::index(length),
-                                          ParallelType::Unroll, loop->loopId());
+      ForLoop* elements = loop->like(k, B::index(length), ParallelType::Unroll);
       elements->body().push_back(copyElement(tv, ctx_.simplified(to), k));
       copies->body().push_back(elements);
     }

@@ -86,7 +86,7 @@ class Jammer {
   static bool isShort(const ForLoop* loop) {
     const Val* rows =
         loop->first() == nullptr ? loop->extent() : B::subExpr(loop->extent(), loop->first());
-    return rows->isConstInt() && std::get<int64_t>(rows->value()) <= kRows;
+    return rows->isConstInt() && rows->intValue() <= kRows;
   }
 
   // That what the loop over threads leaves behind are sums and their like, over and over in the
@@ -138,15 +138,15 @@ class Jammer {
     Val* rows = B::index(kRows);
     Val* first = loop->first() == nullptr ? B::index(0) : loop->first();
     Val* begin = B::addExpr(first, B::mulExpr(group, rows));
-    auto* groups = makeLoop(loop, group, B::ceilDivExpr(B::subExpr(loop->extent(), first), rows));
+    ForLoop* groups = loop->like(group, B::ceilDivExpr(B::subExpr(loop->extent(), first), rows));
 
-    auto* together = makeLoop(loop, within, rows);
+    ForLoop* together = loop->like(within, rows);
     together->body() =
         Mover(ctx_, loop->index(), B::addExpr(begin, within)).moved(row.threads->body());
     auto* branch = B::create<IfThenElse>(allOf(loop, row, begin));
     branch->thenBody() = {B::create<ThreadLoop>(row.threads->limits(), Statements{together})};
 
-    auto* rest = makeLoop(loop, loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
+    ForLoop* rest = loop->like(loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
     rest->setFirst(begin);
     rest->body() = loop->body();
     branch->elseBody() = {rest};
@@ -162,11 +162,6 @@ class Jammer {
       all = B::logicalAndExpr(all, mover.moved(row.condition));
     }
     return ctx_.simplified(all);
-  }
-
-  static ForLoop* makeLoop(const ForLoop* like, Val* index, Val* extent) {
-    return B::create<ForLoop>(like->iterDomain(), index, extent, ParallelType::Serial,
-                              like->loopId());
   }
 
   LowerContext& ctx_;

@@ -10,7 +10,7 @@ namespace nvfuser {
 TensorView* copyInFusion(Fusion* fusion, TensorView* tv) {
   FusionGuard guard(fusion);
   TensorDomain::Ids ids;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     ids.push_back(IterDomainBuilder(id).build());
   }
   auto* domain =

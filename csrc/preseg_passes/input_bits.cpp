@@ -3,6 +3,7 @@
 #include <preseg_passes/input_bits.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ bool isWideningCast(const Expr* e) {
 namespace {
 
 int64_t concreteDims(const TensorView* tv) {
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   return std::count_if(logical.begin(), logical.end(),
                        [](const IterDomain* id) { return !id->isBroadcast(); });
 }
@@ -49,11 +50,6 @@ std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
 std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
   constexpr int64_t kMostOps = 16;
   switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::SqueezeOp:
-      break;
     case ExprKind::FullOp:
     case ExprKind::IotaOp:
       return Cost{{}, 1};
@@ -61,13 +57,10 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
       return isInMemory(e->input(0)->as<TensorView>())
                  ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 0})
                  : std::nullopt;
-    case ExprKind::LoadStoreOp:
-      if (static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set) {
-        break;
-      }
-      return std::nullopt;
     default:
-      return std::nullopt;
+      if (!isByPosition(e) || isBoundary(e)) {
+        return std::nullopt;
+      }
   }
   if (!e->output(0)->isTensor()) {
     return std::nullopt;

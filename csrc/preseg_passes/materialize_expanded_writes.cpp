@@ -12,8 +12,8 @@ void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes
                                std::vector<TensorView*>& outputs) {
   FusionGuard guard(fusion);
   for (InPlaceWrite& write : writes) {
-    const auto from = TensorDomain::noReductions(write.output->getLogicalDomain());
-    const auto to = TensorDomain::noReductions(write.input->getLogicalDomain());
+    const auto from = logicalIds(write.output);
+    const auto to = logicalIds(write.input);
     bool expanded = false;
     for (size_t i = 0; i < from.size() && from.size() == to.size(); ++i) {
       expanded = expanded || (from[i]->isBroadcast() && !to[i]->isBroadcast());

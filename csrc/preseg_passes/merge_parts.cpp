@@ -21,10 +21,6 @@ namespace nvfuser {
 
 namespace {
 
-std::vector<IterDomain*> dimsOf(const Val* tv) {
-  return TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
-}
-
 // A part of a tensor whose dimensions are split, and one element taken of some. All sizes are
 // known.
 struct Part {
@@ -105,8 +101,8 @@ class PartMerger : public Rewriter {
       }
     }
     Part whole{tv};
-    for (const IterDomain* id : dimsOf(tv)) {
-      const auto extent = ops_utils::constInt(id->extent());
+    for (const IterDomain* id : logicalIds(tv)) {
+      const auto extent = constInt(id->extent());
       if (!id->isIteration() || !extent.has_value()) {
         return {};
       }
@@ -120,8 +116,8 @@ class PartMerger : public Rewriter {
     const std::vector<size_t> dims = part.dims();
     for (size_t i = 0; i < dims.size(); ++i) {
       Factor& factor = part.factors[dims[i]];
-      const auto start = ops_utils::constInt(slice->starts()[i]);
-      const auto stop = ops_utils::constInt(slice->stops()[i]);
+      const auto start = constInt(slice->starts()[i]);
+      const auto stop = constInt(slice->stops()[i]);
       if (start == 0 && stop == factor.extent) {
         continue;
       }
@@ -148,8 +144,8 @@ class PartMerger : public Rewriter {
 
   // Each dimension stays or is split into several.
   static bool split(Part& part, const Expr* reshape) {
-    const std::vector<IterDomain*> into = dimsOf(reshape->output(0));
-    const auto pieces = piecesOf(dimsOf(reshape->input(0)), into);
+    const std::vector<IterDomain*> into = logicalIds(reshape->output(0));
+    const auto pieces = piecesOf(logicalIds(reshape->input(0)), into);
     std::vector<Factor> factors;
     size_t dim = 0;
     for (const Factor& factor : part.factors) {
@@ -161,7 +157,7 @@ class PartMerger : public Rewriter {
         return false;
       }
       for (const size_t piece : pieces[dim++]) {
-        factors.push_back({*ops_utils::constInt(into[piece]->extent())});
+        factors.push_back({*constInt(into[piece]->extent())});
       }
     }
     part.factors = std::move(factors);

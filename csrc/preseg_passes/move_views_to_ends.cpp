@@ -55,11 +55,8 @@ class SliceMover {
   // For certain; and all dimensions are what they look like.
   bool isInside(const TensorView* part) const {
     const auto* slice = static_cast<const SliceOp*>(part->definition());
-    const auto cuts = [](const Val* v) {
-      return v->isConst() && std::get<int64_t>(v->value()) <= 0;
-    };
-    const Ids sliced =
-        TensorDomain::noReductions(slice->input(0)->as<TensorView>()->getLogicalDomain());
+    const auto cuts = [](const Val* v) { return v->isConst() && v->intValue() <= 0; };
+    const Ids sliced = logicalIds(slice->input(0));
     const auto& logical = part->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       const IterDomain* id = logical[d];
@@ -86,7 +83,7 @@ class SliceMover {
   }
 
   void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
-    const Ids dims = TensorDomain::noReductions(source->getLogicalDomain());
+    const Ids dims = logicalIds(source);
     const Ids& memory = source->getMaybeAllocationDomain();
     Ids logical;
     std::unordered_map<const IterDomain*, IterDomain*> of;
@@ -113,7 +110,7 @@ class SliceMover {
         contiguity.at(i) = std::nullopt;
       } else if (has_gaps && contiguity.at(i).has_value()) {
         contiguity.at(i) = false;
-        has_gaps = !extent->isConstInt() || std::get<int64_t>(extent->value()) == 1;
+        has_gaps = !extent->isConstInt() || extent->intValue() == 1;
       }
       has_gaps |= cut.count(memory[i]) != 0;
     }
@@ -295,14 +292,14 @@ class ViewMover {
     }
     TensorView* in = insteadOf(tv)->as<TensorView>();
     Ids root;
-    for (const IterDomain* id : TensorDomain::noReductions(in->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(in)) {
       root.push_back(
           IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
     }
     Ids logical;
     std::vector<Val*> extents;
     size_t next = 0;
-    for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(tv)) {
       IterDomain* whole = root.at(next++);
       for (size_t i = factors_.factorsOf(id).size(); i > 1; --i) {
         whole = IterDomain::merge(whole, root.at(next++), /*is_rfactor=*/true);
@@ -400,7 +397,7 @@ class ViewMover {
   }
 
   std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {
-    const Ids dims = TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
+    const Ids dims = logicalIds(tv);
     std::vector<bool> out;
     for (size_t i = 0; i < flags.size(); ++i) {
       out.insert(out.end(), factors_.factorsOf(dims[i]).size(), flags[i]);
@@ -420,11 +417,11 @@ class ViewMover {
       made->setSourceLocation(returned->sourceLocation());
       made_.insert(made);
     }
-    const Ids logical = TensorDomain::noReductions(made->getLogicalDomain());
+    const Ids logical = logicalIds(made);
     // Dimensions of the made tensor by those of the returned one: factors in the same order.
     std::unordered_map<const IterDomain*, Ids> of;
     size_t next = 0;
-    for (const IterDomain* id : TensorDomain::noReductions(returned->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(returned)) {
       const size_t count = factors_.factorsOf(id).size();
       for (size_t i = 0; i < count; ++i) {
         of[id].push_back(logical.at(next++));

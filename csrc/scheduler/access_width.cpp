@@ -27,7 +27,7 @@ int64_t widthOfRun(const TensorView* tv, const std::vector<const IterDomain*>& a
   limit(length);
   limit(std::max<int64_t>(info.alignmentOf(tv) * 8 / bits, 1));
   const auto& strides = info.stridesOf(tv);
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   for (size_t i = 0; i < strides.size() && i < logical.size(); ++i) {
     if (std::find(along.begin(), along.end(), logical[i]) == along.end() &&
         !logical[i]->isBroadcast()) {

@@ -45,7 +45,7 @@ class Chooser {
  public:
   Chooser(const Fusion* fusion, const PointwiseAnalysis& analysis, SchedulerRuntimeInfo& info)
       : fusion_(fusion), analysis_(analysis), info_(info) {
-    const auto dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+    const auto dims = logicalIds(analysis.reference);
     for (int64_t axis : analysis.loop_order) {
       const IterDomain* id = dims[static_cast<size_t>(axis)];
       extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
@@ -154,7 +154,7 @@ class Chooser {
   bool canBulkLoad(const Tensor& t, const PointwiseParams& params) const {
     const TensorView* tv = t.access.tv;
     const auto first = static_cast<size_t>(params.break_point);
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto dims = logicalIds(tv);
     const bool is_plain =
         analysis_.versionsOf(tv).size() == 1 && !isLookedUp(tv) &&
         std::none_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); }) &&
@@ -487,7 +487,7 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
       return false;
     }
   }
-  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto dims = logicalIds(tv);
   const std::vector<MemoryDim> memory = memoryDims(tv);
   for (size_t i = 0; i < strides.size(); ++i) {
     const bool in_run =

@@ -28,7 +28,7 @@ KnownCat known(const CatInParts& cat) {
   out.in_one_kernel = cat.in_one_kernel;
   out.element_bytes = dataTypeSizeBytes(cat.cat->output(0)->dtype());
   for (const TensorView* part : cat.parts) {
-    const auto dims = TensorDomain::noReductions(part->getLogicalDomain());
+    const auto dims = logicalIds(part);
     std::vector<Val*>& extents = out.extents.emplace_back();
     std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
                    [](const IterDomain* id) { return id->extent(); });

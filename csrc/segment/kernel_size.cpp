@@ -3,6 +3,7 @@
 #include <segment/kernel_size.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <segment/transform_depth.h>
 
@@ -38,16 +39,7 @@ int64_t concreteDims(const Val* v) {
 
 // What is only seen in another shape, or under another name, takes no instruction.
 bool isFree(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::LoadStoreOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReshapeOp:
-      return true;
-    default:
-      return false;
-  }
+  return movesElements(e) && e->kind() != ExprKind::SliceOp;
 }
 
 // Operations that one counts as. Functions that reduce arguments of any size have long texts: NVRTC
