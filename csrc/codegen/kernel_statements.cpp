@@ -42,7 +42,7 @@ bool KernelPrinter::mayRunEarly(const Expr* e) const {
   if (e->kind() == ExprKind::Allocate) {
     return true;
   }
-  if (e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::ElementwiseOp) {
+  if (!isElementOp(e)) {
     return false;
   }
   const auto* to = tryAs<TensorIndex>(e->output(0));

@@ -12,6 +12,7 @@
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
 #include <ops/reduction_internal.h>
@@ -24,49 +25,40 @@ namespace nvfuser {
 
 namespace {
 
-class TensorIndexer {
+class TensorIndexer : public StatementRewriter {
  public:
   explicit TensorIndexer(LowerContext& ctx) : ctx_(ctx), layout_(ctx.ids()) {}
 
-  Statements run(const Statements& in) {
-    Statements out;
-    for (Expr* e : in) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        std::vector<ScatterOp*> scatters;
-        findScatters(loop->body(), scatters);
-        loop->body() = run(loop->body());
-        out.push_back(loop);
-        // The loop has copied a row; now its elements are overwritten.
-        for (ScatterOp* scatter : scatters) {
-          out.push_back(overwrite(scatter));
-        }
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-        out.push_back(branch);
-      } else if (auto* step = tryAs<ReduceStep>(e)) {
-        const Statements steps = reduceStep(step);
-        out.insert(out.end(), steps.begin(), steps.end());
-      } else if (auto* reduce = tryAs<ThreadReduce>(e)) {
-        firstElements(reduce);
-        out.push_back(reduce);
-      } else if (auto* scan = tryAs<ThreadScan>(e)) {
-        scan->first = firstElement(scan);
-        out.push_back(scan);
-      } else if (e->isTensorExpr()) {
-        auto [it, fresh] = done_.try_emplace(e);
-        if (fresh) {
-          it->second = indexed(e);
-        }
-        out.push_back(it->second);
-      } else {
-        out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      std::vector<ScatterOp*> scatters;
+      findScatters(loop->body(), scatters);
+      StatementRewriter::rewrite(e, out);
+      // The loop has copied a row; now its elements are overwritten.
+      for (ScatterOp* scatter : scatters) {
+        out.push_back(overwrite(scatter));
       }
+    } else if (auto* step = tryAs<ReduceStep>(e)) {
+      const Statements steps = reduceStep(step);
+      out.insert(out.end(), steps.begin(), steps.end());
+    } else if (auto* reduce = tryAs<ThreadReduce>(e)) {
+      firstElements(reduce);
+      out.push_back(reduce);
+    } else if (auto* scan = tryAs<ThreadScan>(e)) {
+      scan->first = firstElement(scan);
+      out.push_back(scan);
+    } else if (e->isTensorExpr()) {
+      auto [it, fresh] = done_.try_emplace(e);
+      if (fresh) {
+        it->second = indexed(e);
+      }
+      out.push_back(it->second);
+    } else {
+      StatementRewriter::rewrite(e, out);
     }
-    return out;
   }
 
- private:
   using B = IrBuilder;
 
   Expr* indexed(Expr* e) {

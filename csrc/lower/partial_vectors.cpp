@@ -13,6 +13,7 @@
 // the aligned vectors that hold them: see stage().
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -24,38 +25,28 @@ namespace {
 // More elements than any vector has, and a multiple of all.
 constexpr int64_t kMostBefore = 64;
 
-class PartialVectorSplitter {
+class PartialVectorSplitter : public StatementRewriter {
  public:
   PartialVectorSplitter(LowerContext& ctx, const PartialVectors& partial_vectors)
       : ctx_(ctx), partial_vectors_(partial_vectors) {}
 
-  Statements run(const Statements& in) {
-    Statements out;
-    for (Expr* e : in) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        if (const LoadStoreOp* copy = copyIn(loop)) {
-          noteSlots(copy);
-          if (isStaged(copy)) {
-            stage(out, loop, copy);
-            continue;
-          }
-        }
-        if (const BoundsGuard* bounds = boundsWithin(loop)) {
-          out.push_back(split(loop, *bounds));
-          continue;
-        }
-        loop->body() = run(loop->body());
-      }
-      out.push_back(e);
-    }
-    return out;
-  }
-
  private:
   using B = IrBuilder;
+
+  void rewrite(Expr* e, Statements& out) override {
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      if (const LoadStoreOp* copy = copyIn(loop)) {
+        noteSlots(copy);
+        if (isStaged(copy)) {
+          return stage(out, loop, copy);
+        }
+      }
+      if (const BoundsGuard* bounds = boundsWithin(loop)) {
+        return out.push_back(split(loop, *bounds));
+      }
+    }
+    StatementRewriter::rewrite(e, out);
+  }
 
   static const LoadStoreOp* copyIn(const ForLoop* loop) {
     return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1

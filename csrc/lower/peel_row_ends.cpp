@@ -13,6 +13,8 @@
 // these accumulate stays in the processor's registers. Loops that accumulate nothing are as fast
 // without that.
 #include <ir/builder.h>
+#include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -29,31 +31,21 @@ constexpr size_t kMostStatements = 32;
 // Of a row of known length, so that the loop is worth its code.
 constexpr int64_t kFewestIterations = 2;
 
-class Peeler {
+class Peeler : public StatementRewriter {
  public:
   explicit Peeler(LowerContext& ctx) : ctx_(ctx) {}
 
-  Statements run(const Statements& list) const {
-    Statements out;
-    for (Expr* e : list) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        if (Val* whole = wholeIterations(loop)) {
-          out.push_back(wholeOnes(loop, whole));
-          loop = lastOne(loop, whole);
-        } else {
-          loop->body() = run(loop->body());
-        }
-        e = loop;
-      }
-      out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    const auto* loop = tryAs<ForLoop>(e);
+    if (Val* whole = loop == nullptr ? nullptr : wholeIterations(loop)) {
+      out.push_back(wholeOnes(loop, whole));
+      out.push_back(lastOne(loop, whole));
+    } else {
+      StatementRewriter::rewrite(e, out);
     }
-    return out;
   }
 
- private:
   // How many iterations all threads take part in; null: that is not known, or makes no difference.
   Val* wholeIterations(const ForLoop* loop) const {
     if (loop->isTrivial() || loop->parallelType() != ParallelType::Serial) {
@@ -65,7 +57,7 @@ class Peeler {
     for (const Expr* e : loop->body()) {
       const auto* threads = tryAs<ThreadLoop>(e);
       if (threads == nullptr) {
-        if (e->kind() != ExprKind::Allocate && !isPlain(e)) {
+        if (!isPlain(e)) {
           return nullptr;
         }
         continue;
@@ -92,8 +84,7 @@ class Peeler {
   }
 
   static bool isPlain(const Expr* e) {
-    return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp ||
-           e->kind() == ExprKind::Allocate;
+    return isElementOp(e) || e->kind() == ExprKind::Allocate;
   }
 
   // n / c of min(c, n - index * c); null: the limit is something else.

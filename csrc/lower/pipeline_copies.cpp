@@ -17,6 +17,7 @@
 // number of the iteration, so another iteration's copies are those of this one with another index.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -28,28 +29,23 @@ namespace {
 using B = IrBuilder;
 using Part = CopyStep::Part;
 
-class Pipeliner {
+class Pipeliner : public StatementRewriter {
  public:
   explicit Pipeliner(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
 
-  Statements run(const Statements& nest) {
-    if (kernel_->load_warps.exist()) {
-      return specialized(nest);
-    }
-    Statements out;
-    for (Expr* e : nest) {
-      for (Statements* body : bodiesOf(e)) {
-        *body = run(*body);
-      }
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        pipeline(loop, out);
-      }
-      out.push_back(e);
-    }
-    return out;
+  Statements pipelined(const Statements& nest) {
+    return kernel_->load_warps.exist() ? specialized(nest) : run(nest);
   }
 
  private:
+  void rewrite(Expr* e, Statements& out) override {
+    rewriteBodies(e);
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      pipeline(loop, out);
+    }
+    out.push_back(e);
+  }
+
   bool isCircular(int buffer) const {
     return buffer >= 0 && kernel_->async_buffers[static_cast<size_t>(buffer)].isCircular();
   }
@@ -298,7 +294,7 @@ Statements pipelineCopies(LowerContext& ctx, const Statements& nest) {
   const auto& buffers = ctx.kernel()->async_buffers;
   const bool circular = std::any_of(buffers.begin(), buffers.end(),
                                     [](const AsyncBuffer& r) { return r.isCircular(); });
-  return circular ? Pipeliner(ctx).run(nest) : nest;
+  return circular ? Pipeliner(ctx).pipelined(nest) : nest;
 }
 
 } // namespace nvfuser
