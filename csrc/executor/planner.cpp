@@ -294,6 +294,7 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
     WholeDefinition definition(rewritten.empty() ? &fresh->fusion : &rewritten.front()->fusion,
                                args, machineModel(device), concretized.found);
     definition.setMakesKernels(!mustEvaluate(device));
+    definition.setWishes(ScheduleWishes::ofOptions());
     Chosen chosen = chooseRewritten(concretized, definition, left_out, wants_any_extent);
     if (chosen.concrete == nullptr && may_make == MayMake::Nothing) {
       return {};

@@ -7,8 +7,8 @@
 #include <scheduler/pointwise.h>
 
 #include <base/integer_math.h>
-#include <base/options.h>
 #include <ir/logical_map.h>
+#include <scheduler/access_width.h>
 
 #include <algorithm>
 #include <bit>
@@ -61,7 +61,7 @@ class Chooser {
     if (params->vectorization_factor > 1) {
       params->aligned_inputs = alignedInputs(*params);
     }
-    if (isOptionEnabled(EnableOption::TmaPointwise)) {
+    if (info_.wishes().bulk_pointwise) {
       chooseBulkLoads(*params);
     }
     return params;
@@ -480,12 +480,8 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.
   const std::vector<int64_t>& strides = info.stridesOf(memory_of);
-  if (strides.empty()) {
-    // An output; one that is written over an input with gaps may have any.
-    const TensorDomain::Contiguity& contiguity = tv->getContiguity();
-    if (std::find(contiguity.begin(), contiguity.end(), false) != contiguity.end()) {
-      return false;
-    }
+  if (strides.empty() && hasGaps(tv)) {
+    return false;
   }
   const auto dims = logicalIds(tv);
   const std::vector<MemoryDim> memory = memoryDims(tv);

@@ -2,7 +2,6 @@
 // Which results that are concatenations are written part by part.
 #include <scheduler/pointwise.h>
 
-#include <base/options.h>
 #include <preseg_passes/cats_in_parts.h>
 #include <scheduler/wanted.h>
 
@@ -78,7 +77,7 @@ bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
 
 void PointwiseScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
   const std::vector<KnownCat>& cats = knownCats(definition);
-  if (!definition.makesKernels() || isOptionDisabled(DisableOption::CatsInParts)) {
+  if (!definition.makesKernels() || !definition.wishes().writes_cats_in_parts) {
     return;
   }
   for (size_t i = 0; i < std::min<size_t>(cats.size(), 64); ++i) {
