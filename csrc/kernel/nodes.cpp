@@ -212,6 +212,12 @@ std::string ThreadLoop::toString() const {
     out += " transpose " + transposed.rows->toInlineString() + " x " +
            transposed.columns->toInlineString() + " elements";
   }
+  for (const TensorIndex* first : streamed) {
+    out += " stream from " + first->toInlineString() + " on";
+  }
+  for (const TensorIndex* first : fetched_ahead) {
+    out += " fetch " + first->toInlineString();
+  }
   return out + ":\n" + listing(body_);
 }
 

@@ -3,6 +3,7 @@
 #include <preseg_passes/in_place_write.h>
 
 #include <ir/builder.h>
+#include <ops/utils.h>
 #include <tensor/layout.h>
 
 namespace nvfuser {
@@ -13,9 +14,7 @@ TensorView* copyInFusion(Fusion* fusion, TensorView* tv) {
   for (const IterDomain* id : logicalIds(tv)) {
     ids.push_back(IterDomainBuilder(id).build());
   }
-  auto* domain =
-      IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-  auto* copy = IrBuilder::create<TensorView>(domain, tv->dtype());
+  TensorView* copy = ops_utils::makeTensor(std::move(ids), tv->dtype());
   IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, tv);
   return copy;
 }

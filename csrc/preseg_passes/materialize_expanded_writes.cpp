@@ -3,6 +3,7 @@
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
+#include <ops/utils.h>
 
 #include <algorithm>
 
@@ -26,9 +27,7 @@ void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes
     for (size_t i = 0; i < from.size(); ++i) {
       ids.push_back(IterDomainBuilder(from[i]->isBroadcast() ? to[i] : from[i]).build());
     }
-    auto* domain =
-        IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-    auto* whole = IrBuilder::create<TensorView>(domain, write.output->dtype());
+    TensorView* whole = ops_utils::makeTensor(std::move(ids), write.output->dtype());
     IrBuilder::create<ElementwiseOp>(
         OpType::Where, whole,
         std::vector<Val*>{IrBuilder::create<Val>(false, DataType::Bool), write.input,

@@ -18,6 +18,7 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -462,14 +463,18 @@ constexpr int kMostRounds = 4;
 
 } // namespace
 
-MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
+MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                           PassLog* log) {
   FusionGuard guard(fusion);
   MovedViews moved;
+  const auto pass = [&](const char* name, const std::function<void()>& step) {
+    log == nullptr ? step() : (*log)(name, step);
+  };
   const auto slice = [&] {
     // What is sliced has the size of what it goes together with, until the slices move.
     const IdGraph sizes = buildDimensionGraph(fusion, IdMappingMode::Exact);
-    sliceInputs(fusion);
-    SliceMover(fusion, kept, sizes, moved).run();
+    pass("slice inputs", [&] { sliceInputs(fusion); });
+    pass("move slices", [&] { SliceMover(fusion, kept, sizes, moved).run(); });
   };
   const auto has_slices = [&] {
     const std::vector<Expr*>& exprs = fusion->exprs();
@@ -484,7 +489,7 @@ MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const Tensor
     if (has_slices()) {
       slice();
     }
-    ViewMover(fusion, kept, moved).run();
+    pass("move views to the ends", [&] { ViewMover(fusion, kept, moved).run(); });
   } while (moved.inputs.size() != known && has_slices() && ++rounds < kMostRounds);
   return moved;
 }

@@ -14,6 +14,7 @@
 #include <ops/elementwise.h>
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
+#include <ops/utils.h>
 #include <preseg_passes/meet_reductions.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
@@ -199,9 +200,7 @@ class SlicePusher {
         root.push_back(of.at(id));
       }
     }
-    auto* domain = IrBuilder::create<TensorDomain>(
-        root, logical, logical, TensorDomain::contiguityFilledWith(logical, true));
-    return IrBuilder::create<TensorView>(domain, tv->dtype());
+    return ops_utils::makeTensor(std::move(root), std::move(logical), tv->dtype());
   }
 
   // That are computed again for a part.

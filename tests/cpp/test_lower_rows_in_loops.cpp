@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The passes "keep rows in outputs", "peel ends of rows" and what finds registers that lie apart, of
-// kernels whose threads run in loops.
+// The passes "keep rows in outputs", "peel ends of rows" and what finds registers that lie apart,
+// of kernels whose threads run in loops.
 #include "lowering_for_test.h"
 
 #include <transform/inlining.h>
