@@ -15,6 +15,7 @@
 
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
 #include <kernel/traverse.h>
 #include <lower/moved.h>
 
@@ -29,9 +30,7 @@ namespace {
 constexpr int64_t kMostElements = 16;
 
 bool isSimple(const Expr* e) {
-  const ExprKind kind = e->kind();
-  return kind == ExprKind::LoadStoreOp || kind == ExprKind::ElementwiseOp ||
-         kind == ExprKind::RandomNumber || kind == ExprKind::Allocate;
+  return computesElements(e) || e->kind() == ExprKind::Allocate;
 }
 
 // Iterations that are all printed; 0: of another loop.

@@ -20,7 +20,7 @@ namespace {
 using Ids = std::vector<IterDomain*>;
 
 Val* sizeOf(const IterDomain* id) {
-  return id->hasExpandedExtent() ? id->expandedExtent() : id->extent();
+  return id->getMaybeExpandedExtent();
 }
 
 // Heads, positions and elements are the last dimensions.

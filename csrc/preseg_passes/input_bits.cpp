@@ -2,6 +2,7 @@
 // See input_bits.h.
 #include <preseg_passes/input_bits.h>
 
+#include <definition/library_views.h>
 #include <ir/exprs.h>
 #include <ir/op_traits.h>
 #include <ir/visitor.h>
@@ -16,20 +17,12 @@ bool isWideningCast(const Expr* e) {
          dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(op->out()->dtype());
 }
 
-namespace {
-
 int64_t concreteDims(const TensorView* tv) {
-  const auto logical = logicalIds(tv);
-  return std::count_if(logical.begin(), logical.end(),
-                       [](const IterDomain* id) { return !id->isBroadcast(); });
+  const auto& logical = tv->getLogicalDomain();
+  return std::count_if(logical.begin(), logical.end(), [](const IterDomain* id) {
+    return !id->isBroadcast() && !id->isReduction();
+  });
 }
-
-bool isInMemory(const TensorView* tv) {
-  return tv->isFusionInput() ||
-         (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
-}
-
-} // namespace
 
 InputBits::InputBits(const std::vector<Expr*>& exprs) {
   for (const Expr* e : exprs) {
