@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Targets (make help shows this list):
 #
 #   demo            build, install into .venv, run one fusion and show what became of it

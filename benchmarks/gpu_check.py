@@ -4,7 +4,7 @@
     python benchmarks/gpu_check.py WHEEL --out FOLDER [--gtest TEST_BINARY]
 
 Needs a Python with torch >= 2.10 (a CUDA build, which brings NVRTC), NumPy and pytest, and no
-network. The wheel goes into a temporary folder, the environment stays as it is. A stage that fails
+network. The wheel goes into a temporary folder, the environment stays as it is. A step that fails
 or runs out of time does not keep the others from running; logs and figures go to one folder.
 """
 
@@ -27,16 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass
 class Outcome:
-    """How a stage ended; `note` is the line of its log that sums it up."""
+    """How a step ended; `note` is the line of its log that sums it up."""
 
-    stage: str
+    step: str
     result: str  # ok, failed, timed out
     seconds: float
     note: str
 
 
 class Checker:
-    """Runs the stages one after the other with the wheel on the path."""
+    """Runs the steps one after the other with the wheel on the path."""
 
     def __init__(self, out: Path, site: Path) -> None:
         self.out, self.site = out, site
@@ -59,11 +59,11 @@ class Checker:
             self.environment["NVFUSER_NVRTC_DIR"] = found
 
     def run(
-        self, stage: str, command: list[str], limit: float, summary: Callable[[str], bool]
+        self, step: str, command: list[str], limit: float, summary: Callable[[str], bool]
     ) -> bool:
-        """Run one stage; the last line of its log that `summary` accepts sums it up."""
-        print(f"== {stage}: {' '.join(command)}", flush=True)
-        log_path = self.out / f"{stage}.log"
+        """Run one step; the last line of its log that `summary` accepts sums it up."""
+        print(f"== {step}: {' '.join(command)}", flush=True)
+        log_path = self.out / f"{step}.log"
         start = time.monotonic()
         with log_path.open("w") as log:
             try:
@@ -85,7 +85,7 @@ class Checker:
         lines = log_path.read_text(errors="replace").splitlines()
         note = next((line for line in reversed(lines) if summary(line)), lines[-1] if lines else "")
         self.outcomes.append(
-            Outcome(stage, result, round(time.monotonic() - start, 1), note.strip())
+            Outcome(step, result, round(time.monotonic() - start, 1), note.strip())
         )
         if result != "ok":
             print("\n".join(lines[-30:]), flush=True)
@@ -100,7 +100,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--gtest", type=Path, help="the C++ test binary")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--limit", type=float, default=280, help="seconds for each stage")
+    parser.add_argument("--limit", type=float, default=280, help="seconds for each step")
     parser.add_argument("--smoke", action="store_true", help="tiny benchmarks")
     parser.add_argument(
         "--pytest-args", default="", help="more arguments for pytest, in one string"
@@ -183,9 +183,9 @@ def main() -> int:
     (args.out / "summary.json").write_text(
         json.dumps([asdict(o) for o in checker.outcomes], indent=1) + "\n"
     )
-    width = max(len(outcome.stage) for outcome in checker.outcomes)
+    width = max(len(outcome.step) for outcome in checker.outcomes)
     for o in checker.outcomes:
-        print(f"{o.stage:<{width}}  {o.result:<12} {o.seconds:7.1f} s  {o.note[:140]}")
+        print(f"{o.step:<{width}}  {o.result:<12} {o.seconds:7.1f} s  {o.note[:140]}")
     return 0 if all(outcome.result == "ok" for outcome in checker.outcomes) else 1
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Finds Python's headers and pybind11 >= 3, asking the interpreter when CMake does not know where pybind11 is.
 
 set(PYBIND11_FINDPYTHON ON)

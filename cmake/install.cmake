@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Install rules: library, headers, CMake package, and the extension when a wheel is being built.
 
 include(CMakePackageConfigHelpers)

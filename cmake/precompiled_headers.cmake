@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Headers that most translation units read, compiled once for each target: about a third of the time of a build.
 #
 # A file still includes what it uses; a build with CMAKE_DISABLE_PRECOMPILE_HEADERS=ON (make test-sanitized) shows where

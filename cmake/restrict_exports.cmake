@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Libraries that export what they declare, and nothing of the C++ library.
 #
 # A compiler that links libstdc++ statically puts its code into our libraries. Were it exported, the dynamic linker

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # with_ccache.sh CCACHE SOURCE_DIR COMPILER ARGUMENTS...
 #
 # Compiles through ccache. What is compiled with a precompiled header is told apart by that header's

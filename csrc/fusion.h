@@ -49,7 +49,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   void addInput(Val* input);
   // Error: not a tensor ("Non-TensorView outputs are not supported").
   void addOutput(Val* output);
-  // `output` is written into `alias_input`'s storage. See spec/api.md 3.5 for visibility.
+  // `output` is written into `alias_input`'s storage.
   void addOutput(Val* output, Val* alias_input);
   void replaceInput(Val* from, Val* to);
   void replaceOutput(Val* from, Val* to);
@@ -139,7 +139,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   bool sameDefinition(const Fusion& other) const;
   size_t definitionHash() const;
 
-  // The definition as text (spec/api.md 3.13).
+  // The definition as text.
   std::string printMath(bool from_outputs_only = true) const;
   void print() const;
 

@@ -61,13 +61,12 @@ struct MachineModel {
   // --- what was measured ---
   // Sources, all of an H200 in November 2026. [copy]: copies of large tensors (benchmarks/results).
   // [columns]: estimates of outer persistent kernels against their times. [rows]: the same for
-  // gradients of layer norms, and their machine code (docs/design.md, backward norms). [stream]:
-  // pointwise kernels. [scatter]: scatters by a thread for each row. [hand]: what seemed right,
-  // and was not varied by itself. [host]: not of a
-  // GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
+  // gradients of layer norms, and their machine code (docs/measurements/normalizations.md, backward
+  // norms). [stream]: pointwise kernels (docs/measurements/schedule_constants.md). [scatter]:
+  // scatters by a thread for each row. [hand]: what seemed right, and was not varied by itself.
+  // [host]: not of a GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
 
-  // Read and written, bytes/us: 90 % of what clock and width of the memory give; 4250 to 4280 GB/s
-  // are reached [copy].
+  // Read and written, bytes/us: 90 % of what clock and width of the memory give [copy].
   double memory_bandwidth = 4.425e6;
   static constexpr double kHostCoreBandwidth = 2e4; // bytes/us, of a core [host]
   static constexpr double kHostElement = 1e-3;      // us, of an element that a core copies [hand]
@@ -83,10 +82,10 @@ struct MachineModel {
   std::array<RunShare, 4> run_shares = {{{0, 0.3}, {32, 0.65}, {64, 0.87}, {128, 1}}}; // [columns]
   double kernel_start = 4; // us, that a kernel more takes [columns]
   double load_wait = 0.2;  // us, of a thread that copies elements one after the other [scatter]
-  double block_wait = 0.7; // us, until the threads of a block have combined results [columns]
+  double block_wait = 0.7; // us, a cross-thread reduction of a block [columns]
   double cluster_wait_of_byte =
       0.06;                       // us, for a byte of a result and a block of the cluster [columns]
-  double grid_wait = 3;           // us, until all blocks of a grid have met [columns]
+  double grid_wait = 3;           // us, a grid-wide synchronization [columns]
   double one_block_slower = 1.3;  // factor of memory's time, of one block on an SM [columns]
   double two_blocks_slower = 1.1; // of two [columns]
   double small_blocks_slower = 1.1;     // of blocks of fewer than the usual threads [columns]
@@ -94,7 +93,7 @@ struct MachineModel {
   double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
   double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
   int64_t other_registers = 40;          // of a thread, beside the elements it keeps [rows]
-  int64_t shared_for_results = 16 << 10; // of a block's bytes, for what is combined [hand]
+  int64_t shared_for_results = 16 << 10; // bytes of a block, for cross-thread reductions [hand]
 
   // --- what follows ---
 

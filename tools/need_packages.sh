@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-3-Clause
 # Makes sure that a C++ compiler and, for the tests, GoogleTest are there. Where they are missing, root on a system with apt gets
 # them installed, after a line that says so (INSTALL_PACKAGES=0 forbids it); everybody else is told what to install.
 # Usage: need_packages.sh compiler|gtest ...

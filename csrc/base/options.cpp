@@ -101,6 +101,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"compute_before_broadcasts"},
      {"simplify_powers"},
      {"share_common_expressions"},
+     {"share_sums"},
      {"group_attention_heads"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {

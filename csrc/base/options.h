@@ -91,12 +91,13 @@ enum class DisableOption : uint8_t {
   ComputeBeforeBroadcasts,
   SimplifyPowers,
   ShareCommonExpressions,
+  ShareSums,
   GroupAttentionHeads,
   EndOfOptions
 };
 
 enum class DumpOption : uint8_t {
-  // Definition and stages of the fusion
+  // The definition, and the fusion after each step of planning
   PythonDefinition,
   FusionIrOriginal,
   FusionIrConcretized,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Enumerations (spec/api.md 1.6).
+// Enumerations.
 #include <bindings/bindings.h>
 
 namespace nvfuser::python {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// FusionExecutorCache, KernelExecutor and LRUCache (spec/api.md 3.8, 3.10, 3.11).
+// FusionExecutorCache, KernelExecutor and LRUCache.
 #include <bindings/bindings.h>
 #include <bindings/call.h>
 #include <bindings/torch_rng.h>

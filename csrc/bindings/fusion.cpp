@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Fusion, FusionGuard, define_tensor, define_scalar (spec/api.md 3.3 - 3.5, 3.7) and translation.
+// Fusion, FusionGuard, define_tensor, define_scalar and translation.
 #include <bindings/bindings.h>
 
 #include <base/error.h>

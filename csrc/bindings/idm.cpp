@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Graphs of iteration domains (spec/api.md 4.4).
+// Graphs of iteration domains.
 #include <bindings/bindings.h>
 
 #include <id_model/id_model.h>

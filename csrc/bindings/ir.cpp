@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// IR handles (spec/api.md 4.1): nodes, domains, TensorView and its schedule methods.
+// IR handles: nodes, domains, TensorView and its schedule methods.
 #include <bindings/bindings.h>
 
 #include <base/error.h>

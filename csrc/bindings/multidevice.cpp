@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The multi-device names that clients import (spec/api.md 5), as far as they have a meaning in one
-// process with one device; the rest raises.
+// The multi-device names that clients import, as far as they have a meaning in one process with one
+// device; the rest raises.
 #include <bindings/bindings.h>
 #include <bindings/call.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that look up or write at positions that a tensor holds (spec/api.md 2.9).
+// Ops that look up or write at positions that a tensor holds.
 #include <bindings/bindings.h>
 
 #include <ops/all_ops.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ops that a library evaluates (spec/api.md 2.12 to 2.15).
+// Ops that a library evaluates.
 #include <bindings/bindings.h>
 
 #include <ops/all_ops.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions, statistics and scans (spec/api.md 2.4 to 2.6).
+// Reductions, statistics and scans.
 #include <bindings/bindings.h>
 
 #include <ops/all_ops.h>

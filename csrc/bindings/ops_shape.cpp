@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shape, layout, creation and random ops (spec/api.md 2.8, 2.10, 2.11).
+// Shape, layout, creation and random ops.
 #include <bindings/bindings.h>
 
 #include <base/error.h>

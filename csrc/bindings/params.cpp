@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Launch, compile and heuristic parameters (spec/api.md 4.3).
+// Launch, compile and heuristic parameters.
 #include <bindings/bindings.h>
 
 #include <runtime/executor_params.h>

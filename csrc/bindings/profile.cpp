@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Profiles (spec/api.md 3.12).
+// Profiles.
 #include <bindings/bindings.h>
 
 #include <runtime/profiler.h>

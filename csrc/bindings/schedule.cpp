@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schedule operators (spec/api.md 4.2).
+// Schedule operators.
 #include <bindings/bindings.h>
 #include <bindings/call.h>
 

@@ -2,10 +2,10 @@
 // A CUDA graph of one kernel node, for a kernel that is launched again and again.
 //
 // Putting new arguments into the node and launching the graph takes the driver less time than a
-// launch of the kernel does (H200, driver 580: 2.5 us instead of 4.4 us), and the order of the
-// stream is the same. The device takes 0.6 us longer, so that a stream whose host is ahead of it is
-// given the kernel itself. A graph cannot run beside itself, so it serves one stream; launches on
-// others go the ordinary way, as do those on a stream that is captured.
+// launch of the kernel does, and the order of the stream is the same. The device takes longer
+// (docs/measurements/calls.md), so that a stream whose host is ahead of it is given the kernel
+// itself. A graph cannot run beside itself, so it serves one stream; launches on others go the
+// ordinary way, as do those on a stream that is captured.
 #pragma once
 
 #include <cuda/driver.h>

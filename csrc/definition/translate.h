@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A fusion as the Python source of a function that defines it (spec/api.md 3.9).
+// A fusion as the Python source of a function that defines it.
 #pragma once
 
 #include <fusion.h>

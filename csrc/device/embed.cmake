@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # Compiles the files of the device library into a target as string literals (see embedded.h).
 #
 #   include(csrc/device/embed.cmake)

@@ -31,25 +31,25 @@ bool isNormalization(const Segment& segment) {
 // A kernel reads an input again after each reduction that others of its values wait for: what is
 // written before one is not what is read after it.
 bool isWrittenAfterLastRead(const Segment& segment, const InPlaceWrite& write) {
-  std::unordered_map<const Val*, int> stages;           // reductions before it
+  std::unordered_map<const Val*, int> passes;           // reductions before it
   std::unordered_set<const Val*> elements{write.input}; // and what is computed of them one by one
   int last_read = 0;
   for (const Expr* e : segment.exprs) {
-    int stage = 0;
+    int pass = 0;
     bool reads = false;
     for (const Val* in : e->inputs()) {
-      stage = std::max(stage, stages[in]);
+      pass = std::max(pass, passes[in]);
       reads = reads || elements.count(in) != 0;
     }
-    last_read = reads ? std::max(last_read, stage) : last_read;
+    last_read = reads ? std::max(last_read, pass) : last_read;
     for (const Val* out : e->outputs()) {
-      stages[out] = isReduction(e) ? stage + 1 : stage;
+      passes[out] = isReduction(e) ? pass + 1 : pass;
       if (reads && !isReduction(e)) {
         elements.insert(out);
       }
     }
   }
-  return stages[write.output] >= last_read;
+  return passes[write.output] >= last_read;
 }
 
 bool isReadByDefinitionOnly(const Segment& segment, const InPlaceWrite& write) {

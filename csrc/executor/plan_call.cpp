@@ -706,8 +706,9 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
   step.input_bytes = argumentBytes(inputs) - updatedBytes(segment, inputs);
   step.read_bytes = std::min(readBytes(*segment.fusion, inputs), step.input_bytes);
   step.output_bytes = plan->bytesWritten(step);
-  // A graph saves time of the host, and takes 0.6 us more of the device: not for kernels that the
-  // device takes longer for than the host. It does not go together with kernels that start early.
+  // A graph saves time of the host and takes more of the device: not for kernels that the device
+  // takes longer for than the host. It does not go together with kernels that start early. Bytes,
+  // measured (docs/measurements/calls.md).
   constexpr int64_t kHostBoundBytes = 16 << 20;
   const auto& module = step.launch.module;
   if (module != nullptr && !step.launch.empty && !kernel->order.lets_next_start &&

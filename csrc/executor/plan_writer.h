@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes launch plans to the disk cache in the background.
 //
-// A plan that takes known kernels to another shape is made in some 20 us; to write its file takes
-// several times that. So a thread writes such plans, soon after they were made. Until then whoever
-// looks for one finds it here, and what is left when the process ends is written then. A process
-// that is killed loses no more than some milliseconds' plans, which the next one makes again.
+// To write the file of a plan that takes known kernels to another shape takes several times as long
+// as to make it (docs/measurements/new_shapes.md). So a thread writes such plans, soon after they
+// were made. Until then whoever looks for one finds it here, and what is left when the process ends
+// is written then. A process that is killed loses the last few plans, which the next one makes
+// again.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text of scheduled fusions (spec/api.md 3.13). Definitions print with Fusion::printMath.
+// Text of scheduled fusions. Definitions print with Fusion::printMath.
 #pragma once
 
 #include <fusion.h>

@@ -157,8 +157,8 @@ std::vector<std::string> hostCompilerFlags() {
     flags.insert(flags.end(),
                  {"-fsanitize=" + sanitizer, "-fno-omit-frame-pointer", "-fno-sanitize-recover"});
   } else {
-    // No start-up code, and of the libraries only what a kernel can call: saves a third of the link
-    // time.
+    // No start-up code, and of the libraries only what a kernel can call: the linker has less to
+    // read (docs/measurements/cpu.md).
     flags.insert(flags.end(), {"-nostartfiles", "-nodefaultlibs"});
   }
   if (debug || !sanitizer.empty()) {

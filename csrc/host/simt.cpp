@@ -65,7 +65,7 @@ struct BlockOrder {
   }
 };
 
-// Blocks this small are not worth waking a worker for (which takes tens of microseconds).
+// Threads of blocks that are not worth waking a worker for.
 constexpr uint64_t kInlineThreads = 8192;
 
 uint64_t chunkOfBlocks(uint64_t blocks, uint64_t block_size) {

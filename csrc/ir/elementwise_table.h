@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The one table of elementwise ops (decision D6). Builder, printer, evaluator hook, Python binding,
+// The one table of elementwise ops. Builder, printer, evaluator hook, Python binding,
 // docstring and stub of an op all come from its row.
 //
 //   F(Enum, python_name, arity, rule, infix, doc)
 //
 // * python_name also names the device function: nvf::<python_name>(operands).
-// * rule: how operand and result dtypes follow (TypeRule below, spec/api.md 2.0.1).
+// * rule: how operand and result dtypes follow (TypeRule below).
 // * infix: the C operator to print between (or before) arithmetic operands, or "" for a call.
 // * doc: one line for docstrings; `x`, `y`, `z` are the operands.
 #pragma once

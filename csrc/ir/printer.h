@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Text of the IR (spec/api.md 3.13). The nodes' own toString() are implemented in printer.cpp: a
-// Val prints without a newline, an Expr ends with one.
+// Text of the IR. The nodes' own toString() are implemented in printer.cpp: a Val prints without a
+// newline, an Expr ends with one.
 #pragma once
 
 #include <ir/nodes.h>

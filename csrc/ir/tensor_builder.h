@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // define_tensor: tensors that stand for fusion inputs, from declared shapes or from the sizes and
-// strides of a real tensor (spec/api.md 3.3).
+// strides of a real tensor.
 #pragma once
 
 #include <ir/tensor_view.h>

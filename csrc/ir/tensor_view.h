@@ -151,7 +151,7 @@ class TensorView : public Val {
   // is 1: while an iteration computes, the next one's loads are under way. In shared memory it is
   // loaded by cp.async or TMA. A reduction over the blocks of a cluster takes 2 stages too: while
   // the blocks exchange their values, those of the next iteration are accumulated
-  // (lower/prefetch_reduction.cpp).
+  // (lower/prefetch_reductions.cpp).
   void circularBuffer(int64_t stages, int64_t distance = 1);
   // The same, but extra warps along `type` do the loads, by TMA. `registers`: of each of their
   // threads, and of each thread that computes.

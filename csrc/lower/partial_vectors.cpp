@@ -10,7 +10,7 @@
 // (A warp that waits for eight single elements keeps its block waiting.)
 //
 // Copies to shared memory of vectors that begin anywhere (Kernel::unaligned_loads) become copies of
-// the aligned vectors that hold them: see stage().
+// the aligned vectors that hold them: see copyAligned().
 #include <base/error.h>
 #include <ir/builder.h>
 #include <kernel/traverse.h>
@@ -37,8 +37,8 @@ class PartialVectorSplitter : public StatementRewriter {
     if (auto* loop = tryAs<ForLoop>(e)) {
       if (const LoadStoreOp* copy = copyIn(loop)) {
         noteSlots(copy);
-        if (isStaged(copy)) {
-          return stage(out, loop, copy);
+        if (isUnalignedFill(copy)) {
+          return copyAligned(out, loop, copy);
         }
       }
       if (const BoundsGuard* bounds = boundsWithin(loop)) {
@@ -88,7 +88,8 @@ class PartialVectorSplitter : public StatementRewriter {
     }
   }
 
-  bool isStaged(const LoadStoreOp* copy) const {
+  // Of a buffer in shared memory.
+  bool isUnalignedFill(const LoadStoreOp* copy) const {
     const TensorView* to = copy->output(0)->as<TensorIndex>()->view();
     return to->getMemoryType() == MemoryType::Shared && isUnaligned(copy);
   }
@@ -96,7 +97,7 @@ class PartialVectorSplitter : public StatementRewriter {
   // Slots y .. y + n - 1 want elements that two aligned vectors hold. The second of them goes after
   // the slots; the thread of the slots before has copied the first one, which is the second one of
   // those. There is nobody before slot 0.
-  void stage(Statements& out, const ForLoop* loop, const LoadStoreOp* copy) const {
+  void copyAligned(Statements& out, const ForLoop* loop, const LoadStoreOp* copy) const {
     const auto* to = copy->output(0)->as<TensorIndex>();
     const auto* from = copy->input(0)->as<TensorIndex>();
     Val* width = loop->extent();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of tensors that are made from scalars (spec/api.md 2.10).
+// Builders of tensors that are made from scalars.
 #pragma once
 
 #include <ir/nodes.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Builders of the elementwise ops. There is one overload set per row of the elementwise table:
 //   add(TensorView*, TensorView*), add(TensorView*, Val*), add(Val*, TensorView*), add(Val*, Val*)
-// Operands of lower rank are broadcast, dtypes follow spec/api.md 2.0.1 (ops/type_promotion.h), and
-// casts of operands are expressions of their own. All builders add to the active fusion.
+// Operands of lower rank are broadcast, dtypes follow the rules in ops/type_promotion.h, and casts
+// of operands are expressions of their own. All builders add to the active fusion.
 #pragma once
 
 #include <ir/nodes.h>

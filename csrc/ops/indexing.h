@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of the ops that read or write at positions held by another tensor (spec/api.md 2.9).
+// Builders of the ops that read or write at positions held by another tensor.
 //
 // Positions are integers in [0, extent); take_along_axis also accepts floats, which are truncated.
 // Nothing is read or written at a

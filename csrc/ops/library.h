@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of the ops that a library evaluates (spec/api.md 2.12 to 2.15): products of matrices,
-// sorting, attention, block-scaled formats. The program that runs such a fusion supplies the
-// library (csrc/library/library.h); the Python package supplies torch.
+// Builders of the ops that a library evaluates: products of matrices, sorting, attention,
+// block-scaled formats. The program that runs such a fusion supplies the library
+// (csrc/library/library.h); the Python package supplies torch.
 //
 // Sizes that are known at definition must agree then, others when the fusion runs. Dims count from
 // the end if negative.

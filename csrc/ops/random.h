@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of random tensors (spec/api.md 2.11): Philox streams, from an explicit seed and offset
-// or from the generator of the device.
+// Builders of random tensors: Philox streams, from an explicit seed and offset or from the
+// generator of the device.
 #pragma once
 
 #include <ir/nodes.h>

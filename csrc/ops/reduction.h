@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of reductions and of statistics made of them (spec/api.md 2.4 and 2.5).
+// Builders of reductions and of statistics made of them.
 //
 // Axes count the dimensions of the input without those that earlier ops reduced; negative ones
 // count from the end. With `keepdim` the reduced dimensions come back as dimensions of size 1, by a

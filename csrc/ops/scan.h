@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of inclusive scans (spec/api.md 2.6): out[i] = init op in[0] op ... op in[i] along
-// `dim`.
+// Builders of inclusive scans: out[i] = init op in[0] op ... op in[i] along `dim`.
 //
 // The result has the dtype of the input: integers wrap, sums of bools are "any". 16-bit and smaller
 // floats are combined as Float and converted back. `init` is a scalar, null for the identity of the

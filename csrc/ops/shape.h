@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Builders of the ops that change a tensor's shape or memory layout (spec/api.md 2.8). Sizes and
-// positions are integer scalars, constant or computed; negative dims count from the end. All
-// builders add to the active fusion, and mistakes that can be seen at definition are UserErrors.
+// Builders of the ops that change a tensor's shape or memory layout. Sizes and positions are
+// integer scalars, constant or computed; negative dims count from the end. All builders add to the
+// active fusion, and mistakes that can be seen at definition are UserErrors.
 //
 // Results whose sizes are not constant have Symbolic domains: whether such a dimension is a
 // broadcast is known only with the shapes (definition/rebuild.h).

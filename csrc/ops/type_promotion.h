@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Type promotion: which dtype an elementwise op computes in and which it gives (spec/api.md 2.0.1).
+// Type promotion: which dtype an elementwise op computes in and which it gives.
 #pragma once
 
 #include <ir/nodes.h>

@@ -38,6 +38,7 @@ void makeCanonical(Fusion* fusion) {
   } else {
     unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   }
+  unless(DisableOption::ShareSums, "share sums", shareSums);
   fusion->removeDeadUses();
 }
 

@@ -38,6 +38,9 @@ void simplifyPowers(Fusion* fusion);
 // Equal operations on equal operands are one. Random numbers are never equal.
 void shareCommonExpressions(Fusion* fusion);
 
+// Sums of products that differ in factors which all terms share are one sum.
+void shareSums(Fusion* fusion);
+
 // Attention reads heads of keys and values that are repeated for groups of queries once.
 void groupAttentionHeads(Fusion* fusion);
 

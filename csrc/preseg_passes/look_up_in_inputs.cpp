@@ -5,6 +5,9 @@
 // f(take_along_axis(x, index), row), and the kernel that reduces rows of x also reads the elements
 // that are looked up. Many positions may stand for one element of the table: index_select and
 // embeddings repeat nothing but widening casts and copies.
+//
+// sum(where(iota == index, x, 0)) along the iota is such a lookup: one of 32000 elements is read
+// rather than all of them compared.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -12,8 +15,11 @@
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ops/elementwise.h>
+#include <ops/indexing.h>
+#include <ops/reduction.h>
 #include <ops/shape.h>
 #include <preseg_passes/input_bits.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
 namespace nvfuser {
@@ -30,6 +36,11 @@ class LookupMover {
  public:
   LookupMover(Fusion* fusion, Expr* lookup)
       : fusion_(fusion), lookup_(lookup), dim_(static_cast<size_t>(lookedUpDim(lookup))) {}
+
+  // Whether the table is an input, or what is found can be computed of what is found in inputs.
+  bool isInInputs() {
+    return reachesInputs(lookedUpTensor(lookup_));
+  }
 
   void run() {
     TensorView* table = lookedUpTensor(lookup_);
@@ -192,7 +203,116 @@ class LookupMover {
   std::unordered_map<TensorView*, TensorView*> found_;
 };
 
+// ---- sums of selections
+
+// where(iota == index, table, 0), where the iota counts along `dim`.
+struct Selection {
+  TensorView* table = nullptr;
+  TensorView* index = nullptr;
+  size_t dim = 0;
+};
+
+// What the same integers are expanded or widened from.
+Val* beforeExpanding(Val* v) {
+  while (v->isTensor() && v->definition() != nullptr) {
+    const Expr* e = v->definition();
+    const bool widens = isWideningCast(e) && isIntegral(e->input(0)->dtype());
+    if (e->kind() != ExprKind::ExpandOp && !isCopy(e) && !widens) {
+      break;
+    }
+    v = e->input(0);
+  }
+  return v;
+}
+
+// The one dimension that 0, 1, 2, ... run along.
+std::optional<size_t> countedDim(Val* v) {
+  const auto* repeated = tryAs<BroadcastOp>(beforeExpanding(v)->definition());
+  if (repeated == nullptr) {
+    return std::nullopt;
+  }
+  const auto* iota = tryAs<IotaOp>(beforeExpanding(repeated->input(0))->definition());
+  const std::vector<bool>& is_new = repeated->isBroadcastDim();
+  const auto dim = std::find(is_new.begin(), is_new.end(), false);
+  const bool counts = iota != nullptr && realConstant(iota->start()) == 0 &&
+                      realConstant(iota->step()) == 1 && isIntegral(iota->output(0)->dtype());
+  return counts ? std::optional(static_cast<size_t>(dim - is_new.begin())) : std::nullopt;
+}
+
+// One position for each row: dimensions of the table's sizes, but for `dim`.
+bool isOneOfEachRow(const TensorView* index, const TensorView* table, size_t dim) {
+  const auto positions = TensorDomain::noReductions(index->getLogicalDomain());
+  const auto dims = TensorDomain::noReductions(table->getLogicalDomain());
+  for (size_t i = 0; i < dims.size() && positions.size() == dims.size(); ++i) {
+    const bool fits = i == dim ? positions[i]->isBroadcast() && !positions[i]->hasExpandedExtent()
+                               : positions[i]->iterType() == dims[i]->iterType() &&
+                                     positions[i]->extent()->sameAs(dims[i]->extent());
+    if (!fits || dims[i]->hasExpandedExtent() || (i == dim && !dims[i]->isIteration())) {
+      return false;
+    }
+  }
+  return positions.size() == dims.size();
+}
+
+std::optional<Selection> selectionOf(const Val* v) {
+  const ElementwiseOp* where = definedBy(v, OpType::Where);
+  const ElementwiseOp* eq = where == nullptr ? nullptr : definedBy(where->in(0), OpType::Eq);
+  if (eq == nullptr || !where->in(1)->isTensor() || realConstant(where->in(2)) != 0) {
+    return std::nullopt;
+  }
+  for (const size_t i : {0, 1}) {
+    const auto dim = countedDim(eq->in(i));
+    Val* position = beforeExpanding(eq->in(1 - i));
+    if (dim.has_value() && position->isTensor() && isIntegral(position->dtype())) {
+      const Selection out{where->in(1)->as<TensorView>(), position->as<TensorView>(), *dim};
+      return isOneOfEachRow(out.index, out.table, out.dim) ? std::optional(out) : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+void lookUp(Fusion* fusion, ReductionOp* sum_op) {
+  TensorView* out = sum_op->out();
+  const auto selection = selectionOf(sum_op->in());
+  if (!selection.has_value() || selection->table->dtype() != out->dtype() || out->hasRoot() ||
+      !out->getLogicalDomain()[selection->dim]->isReduction()) {
+    return;
+  }
+  TensorView* found =
+      take_along_axis(selection->table, selection->index, static_cast<int64_t>(selection->dim));
+  if (!LookupMover(fusion, found->definition()).isInInputs()) {
+    fusion->removeExpr(found->definition());
+    return;
+  }
+  std::vector<int64_t> others; // dimensions that are summed as well
+  std::vector<bool> squeezed;
+  for (size_t i = 0; i < out->getLogicalDomain().size(); ++i) {
+    squeezed.push_back(i == selection->dim);
+    if (out->getLogicalDomain()[i]->isReduction() && i != selection->dim) {
+      others.push_back(static_cast<int64_t>(i < selection->dim ? i : i - 1));
+    }
+  }
+  found = squeeze(found, squeezed);
+  fusion->removeExpr(sum_op);
+  out->setDomain(out->domain()->copyOfKept());
+  // A sum is not -0.
+  Val* zero = IrBuilder::create<Val>(convertScalar(int64_t{0}, out->dtype()), out->dtype());
+  Val* total = others.empty() ? found : sum(found, others);
+  IrBuilder::create<ElementwiseOp>(OpType::Add, out, std::vector<Val*>{total, zero});
+}
+
 } // namespace
+
+void lookUpSelections(Fusion* fusion) {
+  const FusionGuard guard(fusion);
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    auto* op = tryAs<ReductionOp>(e);
+    if (op != nullptr && op->op() == OpType::Add) {
+      lookUp(fusion, op);
+    }
+  }
+}
 
 void lookUpInInputs(Fusion* fusion) {
   const std::vector<Expr*> exprs = fusion->exprs();

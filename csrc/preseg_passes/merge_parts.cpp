@@ -44,6 +44,84 @@ struct Part {
   }
 };
 
+// One element of a dimension, or all.
+bool take(Part& part, const SliceOp* slice) {
+  const std::vector<size_t> dims = part.dims();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    Part::Factor& factor = part.factors[dims[i]];
+    const auto start = constInt(slice->starts()[i]);
+    const auto stop = constInt(slice->stops()[i]);
+    if (start == 0 && stop == factor.extent) {
+      continue;
+    }
+    if (!start.has_value() || stop != *start + 1 || factor.taken.has_value()) {
+      return false;
+    }
+    factor.taken = start;
+  }
+  return !dims.empty();
+}
+
+bool leaveOut(Part& part, const SqueezeOp* squeeze) {
+  const std::vector<size_t> dims = part.dims();
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (squeeze->isSqueezeDim()[i]) {
+      if (!part.factors[dims[i]].taken.has_value()) {
+        return false;
+      }
+      part.factors[dims[i]].is_dim = false;
+    }
+  }
+  return !dims.empty();
+}
+
+// Each dimension stays or is split into several.
+bool split(Part& part, const Expr* reshape) {
+  const std::vector<IterDomain*> into = logicalIds(reshape->output(0));
+  const auto pieces = piecesOf(logicalIds(reshape->input(0)), into);
+  std::vector<Part::Factor> factors;
+  size_t dim = 0;
+  for (const Part::Factor& factor : part.factors) {
+    if (!factor.is_dim) {
+      factors.push_back(factor);
+      continue;
+    }
+    if (pieces.empty() || factor.taken.has_value()) {
+      return false;
+    }
+    for (const size_t piece : pieces[dim++]) {
+      factors.push_back({*constInt(into[piece]->extent())});
+    }
+  }
+  part.factors = std::move(factors);
+  return dim > 0;
+}
+
+// The part that a tensor is: of itself, if it is no part of anything.
+Part partOf(TensorView* tv) {
+  const Expr* e = tv->definition();
+  if (e != nullptr && (e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::SqueezeOp ||
+                       e->kind() == ExprKind::ReshapeOp)) {
+    Part part = partOf(e->input(0)->as<TensorView>());
+    const bool follows = e->kind() == ExprKind::SliceOp ? take(part, static_cast<const SliceOp*>(e))
+                         : e->kind() == ExprKind::SqueezeOp
+                             ? leaveOut(part, static_cast<const SqueezeOp*>(e))
+                             : split(part, e);
+    if (follows) {
+      return part;
+    }
+  }
+  Part whole{tv};
+  for (const IterDomain* id : logicalIds(tv)) {
+    const auto extent = constInt(id->extent());
+    if (!id->isIteration() || !extent.has_value()) {
+      return {};
+    }
+    whole.factors.push_back({*extent});
+  }
+  return whole;
+}
+
 class PartMerger : public Rewriter {
  public:
   using Rewriter::Rewriter;
@@ -84,84 +162,6 @@ class PartMerger : public Rewriter {
                         return a.extent == b.extent && a.is_dim == b.is_dim &&
                                a.taken.has_value() == b.taken.has_value();
                       });
-  }
-
-  // The part that a tensor is: of itself, if it is no part of anything.
-  static Part partOf(TensorView* tv) {
-    const Expr* e = tv->definition();
-    if (e != nullptr && (e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::SqueezeOp ||
-                         e->kind() == ExprKind::ReshapeOp)) {
-      Part part = partOf(e->input(0)->as<TensorView>());
-      const bool follows =
-          e->kind() == ExprKind::SliceOp     ? take(part, static_cast<const SliceOp*>(e))
-          : e->kind() == ExprKind::SqueezeOp ? leaveOut(part, static_cast<const SqueezeOp*>(e))
-                                             : split(part, e);
-      if (follows) {
-        return part;
-      }
-    }
-    Part whole{tv};
-    for (const IterDomain* id : logicalIds(tv)) {
-      const auto extent = constInt(id->extent());
-      if (!id->isIteration() || !extent.has_value()) {
-        return {};
-      }
-      whole.factors.push_back({*extent});
-    }
-    return whole;
-  }
-
-  // One element of a dimension, or all.
-  static bool take(Part& part, const SliceOp* slice) {
-    const std::vector<size_t> dims = part.dims();
-    for (size_t i = 0; i < dims.size(); ++i) {
-      Factor& factor = part.factors[dims[i]];
-      const auto start = constInt(slice->starts()[i]);
-      const auto stop = constInt(slice->stops()[i]);
-      if (start == 0 && stop == factor.extent) {
-        continue;
-      }
-      if (!start.has_value() || stop != *start + 1 || factor.taken.has_value()) {
-        return false;
-      }
-      factor.taken = start;
-    }
-    return !dims.empty();
-  }
-
-  static bool leaveOut(Part& part, const SqueezeOp* squeeze) {
-    const std::vector<size_t> dims = part.dims();
-    for (size_t i = 0; i < dims.size(); ++i) {
-      if (squeeze->isSqueezeDim()[i]) {
-        if (!part.factors[dims[i]].taken.has_value()) {
-          return false;
-        }
-        part.factors[dims[i]].is_dim = false;
-      }
-    }
-    return !dims.empty();
-  }
-
-  // Each dimension stays or is split into several.
-  static bool split(Part& part, const Expr* reshape) {
-    const std::vector<IterDomain*> into = logicalIds(reshape->output(0));
-    const auto pieces = piecesOf(logicalIds(reshape->input(0)), into);
-    std::vector<Factor> factors;
-    size_t dim = 0;
-    for (const Factor& factor : part.factors) {
-      if (!factor.is_dim) {
-        factors.push_back(factor);
-        continue;
-      }
-      if (pieces.empty() || factor.taken.has_value()) {
-        return false;
-      }
-      for (const size_t piece : pieces[dim++]) {
-        factors.push_back({*constInt(into[piece]->extent())});
-      }
-    }
-    part.factors = std::move(factors);
-    return dim > 0;
   }
 
   // The factors of which elements are taken, slowest first, if the parts are all combinations in
@@ -237,10 +237,59 @@ class PartMerger : public Rewriter {
   }
 };
 
+class PartSlicer : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  void rewrite(Expr* e) override {
+    if (e->kind() == ExprKind::SqueezeOp) {
+      if (TensorView* slice = sliceOf(partOf(e->output(0)->as<TensorView>()))) {
+        replace(e->output(0)->as<TensorView>(), slice);
+      }
+    }
+  }
+
+  // Null if the part is anything else, or if nothing is split.
+  static TensorView* sliceOf(const Part& part) {
+    if (part.source == nullptr) {
+      return nullptr;
+    }
+    const std::vector<IterDomain*> dims = logicalIds(part.source);
+    std::vector<int64_t> starts(dims.size(), 0);
+    std::vector<int64_t> stops;
+    size_t sliced = 0;
+    size_t next = 0;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      stops.push_back(*constInt(dims[i]->extent()));
+      const Part::Factor& factor = part.factors.at(next++);
+      if (factor.extent == stops[i] && factor.is_dim) {
+        continue;
+      }
+      // The other pieces of the dimension are one.
+      const bool is_first = factor.taken.has_value() && !factor.is_dim && factor.extent > 0 &&
+                            next < part.factors.size() &&
+                            factor.extent * part.factors[next].extent == stops[i];
+      if (!is_first) {
+        return nullptr;
+      }
+      const Part::Factor& rest = part.factors[next++];
+      starts[i] = *factor.taken * rest.extent;
+      stops[i] = starts[i] + rest.extent;
+      ++sliced;
+      if (rest.taken.has_value()) {
+        return nullptr;
+      }
+    }
+    return sliced != 0 && next == part.factors.size() ? slice(part.source, starts, stops) : nullptr;
+  }
+};
+
 } // namespace
 
 void mergeParts(Fusion* fusion) {
   PartMerger(fusion).run();
+  PartSlicer(fusion).run();
 }
 
 } // namespace nvfuser

@@ -52,6 +52,9 @@ void resolveInPlaceWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes, boo
 // Gives library ops views of their own where others need them too.
 void separateViewsForLibraryOps(Fusion* fusion);
 
+// Makes lookups of sums of where(iota == index, x, 0), if what is found can be computed of inputs.
+void lookUpSelections(Fusion* fusion);
+
 // Computes with what lookups find in inputs, rather than looking up in what is computed of them.
 void lookUpInInputs(Fusion* fusion);
 

@@ -119,6 +119,9 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
     pass("generate topk", [&] { generateTopK(fusion, wanted.generated_topks); });
   }
   pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
+  if (!isOptionDisabled(DisableOption::SimplifyLookups)) {
+    pass("look up selections", [&] { lookUpSelections(fusion); });
+  }
   pass("look up in inputs", [&] { lookUpInInputs(fusion); });
   if (!isOptionDisabled(DisableOption::SimplifyLookups)) {
     pass("sink lookups", [&] { sinkLookups(fusion); });

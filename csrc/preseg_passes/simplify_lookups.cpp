@@ -2,7 +2,8 @@
 // Lookups and scatters that move no data between rows, as operations that say so. A gather whose
 // index has the table's other dimensions is a take_along_axis, whose loops are those of both. A
 // scatter of one element into each row is a selection of that element and of what the row has:
-// where(iota == index, src, self), which is computed with what comes before and after it.
+// where(iota == index, src, self), which is computed with what comes before and after it. What src
+// computes of a lookup at the same index is computed of that element itself.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -100,9 +101,41 @@ class LookupSimplifier : public Rewriter {
     std::vector<bool> others(dimsOf(table).size(), true);
     others[dim] = false;
     TensorView* position = broadcast(iota(dimsOf(table)[dim]->extent()), others);
-    Val* value = castOp(table->dtype(), e->src());
+    int operations = 0;
+    Val* value = castOp(table->dtype(), atIndex(e->src(), e, operations));
     return where(eq(position, index), value, table);
   }
+
+  // `v` without the lookups at the scatter's index, as it is where the position is that index.
+  static Val* atIndex(Val* v, const ScatterOp* scatter, int& operations) {
+    if (const auto* found = tryAs<GatherOp>(v->definition())) {
+      const bool is_there = found->exact() && found->dim() == scatter->dim() &&
+                            isSameColumn(found->index(), scatter->index()) &&
+                            haveSameRows(found->lookup(), scatter->index(), scatter->dim()) &&
+                            haveSameSize(dimsOf(found->lookup())[size_t(found->dim())],
+                                         dimsOf(scatter->self())[size_t(found->dim())]);
+      return is_there ? found->lookup() : v;
+    }
+    const auto* op = tryAs<ElementwiseOp>(v->definition());
+    if (op == nullptr || ++operations > kMostOperations) {
+      return v;
+    }
+    std::vector<Val*> operands;
+    for (Val* in : op->inputs()) {
+      operands.push_back(atIndex(in, scatter, operations));
+    }
+    return operands == op->inputs() ? v : elementwiseAsIs(op->op(), v->dtype(), operands);
+  }
+
+  static bool isSameColumn(const TensorView* a, const TensorView* b) {
+    const auto* of_a = tryAs<BroadcastOp>(a->definition());
+    const auto* of_b = tryAs<BroadcastOp>(b->definition());
+    return a == b || (of_a != nullptr && of_b != nullptr && of_a->input(0) == of_b->input(0) &&
+                      of_a->isBroadcastDim() == of_b->isBroadcastDim());
+  }
+
+  // They are computed for each element instead of once for a row.
+  static constexpr int kMostOperations = 4;
 };
 
 } // namespace

@@ -2,9 +2,9 @@
 // Powers, roots, reciprocals and quotients of real numbers as the cheapest operations that compute
 // them. A power with a small integral or half-integral exponent is a product of its base, its root
 // and its reciprocal; of two such operations one after the other one is left where a single one
-// computes both; a quotient whose divisor is a root becomes a product with the reciprocal root,
-// which is computed before the divisor's broadcast: the root of a number is never so small or so
-// large that its reciprocal overflows.
+// computes both, and 2^(x * log2(e)) is e^x; a quotient whose divisor is a root becomes a product
+// with the reciprocal root, which is computed before the divisor's broadcast: the root of a number
+// is never so small or so large that its reciprocal overflows.
 //
 // Zeros, infinities and NaN give what they gave. What is rounded less often or later may differ in
 // the last places, and where a reciprocal overflowed on the way the result is what it should be
@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace nvfuser {
 
@@ -65,6 +66,10 @@ class PowerSimplifier : public Rewriter {
         return quotientOf(op);
       case OpType::Mul:
         return productOf(op);
+      case OpType::Exp2:
+        return powerOfScaled(op, OpType::Exp, std::numbers::log2e);
+      case OpType::Exp:
+        return powerOfScaled(op, OpType::Exp2, std::numbers::ln2);
       default:
         return nullptr;
     }
@@ -174,8 +179,44 @@ class PowerSimplifier : public Rewriter {
     return is_power && std::abs(exponent - 1) < most - 1;
   }
 
+  // Whether a scalar is this number, as the type rounds it at worst.
+  bool isNumber(double scalar, double number) const {
+    const double epsilon = out_->dtype() == DataType::Double
+                               ? std::numeric_limits<double>::epsilon()
+                               : std::numeric_limits<float>::epsilon();
+    return std::abs(scalar - number) <= number * epsilon / 2;
+  }
+
+  // A power of `scale` * x that is another base's of x.
+  TensorView* powerOfScaled(const ElementwiseOp* op, OpType other_base, double scale) {
+    const ElementwiseOp* product = definedBy(op->in(0), OpType::Mul);
+    const auto split = product == nullptr ? std::nullopt : splitConstant(product);
+    const bool fits = split.has_value() && isNumber(split->constant, scale) &&
+                      split->other->dtype() == out_->dtype();
+    return fits ? made(other_base, {split->other}) : nullptr;
+  }
+
+  // A logarithm to one base times that base's to the other one.
+  TensorView* logarithmOf(const ElementwiseOp* op) {
+    const auto split = splitConstant(op);
+    if (!split.has_value()) {
+      return nullptr;
+    }
+    if (const ElementwiseOp* log = definedBy(split->other, OpType::Log2)) {
+      return isNumber(split->constant, std::numbers::ln2) ? made(OpType::Log, {log->in(0)})
+                                                          : nullptr;
+    }
+    const ElementwiseOp* log = definedBy(split->other, OpType::Log);
+    return log != nullptr && isNumber(split->constant, std::numbers::log2e)
+               ? made(OpType::Log2, {log->in(0)})
+               : nullptr;
+  }
+
   // x * (1 / y) is x / y, unless others read 1 / y too.
   TensorView* productOf(const ElementwiseOp* op) {
+    if (TensorView* logarithm = logarithmOf(op)) {
+      return logarithm;
+    }
     for (const size_t i : {1, 0}) {
       const ElementwiseOp* reciprocal = definedBy(op->in(i), OpType::Reciprocal);
       if (reciprocal != nullptr && op->in(0) != op->in(1) && op->in(i)->uses().size() == 1 &&

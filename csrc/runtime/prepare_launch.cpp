@@ -425,9 +425,9 @@ void KernelExecutor::Preparation::decideGeometry(const LaunchParams& launch_cons
   config.programmatic_dependent_launch = executor.isProgrammaticDependentLaunchEnabled();
 }
 
-// Blocks that copy the same unaligned weights, each to its own shared memory, find them in the
-// first level cache if that has half of an SM's memory, beside the rows that are loaded through it.
-// Fewer blocks run at once then, which is worth it (docs/measurements/dynamic_widths.md).
+// Blocks that copy the same unaligned weights, each to its own shared memory, find them in the L1
+// cache if that has half of an SM's memory, beside the rows that are loaded through it. Fewer
+// blocks run at once then, which is worth it (docs/measurements/dynamic_widths.md).
 int KernelExecutor::Preparation::sharedPercent() const {
   constexpr int kHalf = 58;           // 132 of 228 KiB, where an SM has 256 [measured]
   constexpr size_t kFewestBlocks = 3; // on an SM [measured]

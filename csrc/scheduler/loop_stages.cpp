@@ -24,7 +24,7 @@ LoopStages::LoopStages(const Fusion* fusion, const std::function<bool(const Expr
       known[tv] = stage + (ends_stage(e) ? 1 : 0);
     }
   }
-  // What ends a stage, and outputs, are computed as soon as their inputs are there.
+  // What ends a pass, and outputs, are computed as soon as their inputs are there.
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
     const auto found = readers.find((*it)->output(0)->as<TensorView>());
     if (!ends_stage(*it) && found != readers.end()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stages of a kernel: some expressions (reductions, scans over threads) are complete only after all
-// of their own loops, so that what reads them runs in later loops than what they read.
+// Passes of a kernel over its rows (names here say stage): some expressions (reductions, scans over
+// threads) are complete only after all of their own loops, so that what reads them runs in later
+// loops than what they read.
 #pragma once
 
 #include <fusion.h>
@@ -31,7 +32,7 @@ class LoopStages {
 
  private:
   std::unordered_map<const TensorView*, int> stages_;
-  // By expressions in different stages.
+  // By expressions in different passes.
   std::unordered_set<const TensorView*> in_several_;
 };
 

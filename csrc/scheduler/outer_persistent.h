@@ -17,7 +17,7 @@ struct ColumnsOnChip {
   int64_t columns = 1;
   int64_t rows = 1;
   int64_t vector = 1;       // elements of a thread's accesses
-  int64_t bits_kept = 32;   // for each element, across the end of a stage
+  int64_t bits_kept = 32;   // for each element, across the end of a pass
   int64_t narrowest = 4;    // bytes of an element of the narrowest tensor
   double bytes_read = 4;    // for each element
   double bytes_written = 4; // for each element

@@ -121,8 +121,9 @@ void ReductionChooser::chooseInnerOuter() {
 }
 
 // Where threads run in loops, batches behind the end of a row take no time: rows of up to 1, 2, 4,
-// 16, 64, ... batches share a kernel. (Two of four empty ones in short rows: 12 % of the time.) 0:
-// rows are of one length, or the sums of so many columns would not stay in the cache.
+// 16, 64, ... batches share a kernel. In short rows empty batches do take time (measured,
+// docs/measurements/cpu.md), so that these have more steps. 0: rows are of one length, or the sums
+// of so many columns would not stay in the cache.
 int64_t ReductionChooser::batchOfAnyRowInLoops(int64_t batch, int64_t threads) const {
   if (!params_->threads_in_loops || !wantsAnyExtent(/*of_rows=*/true)) {
     return 0;
@@ -304,7 +305,7 @@ bool ReductionChooser::isNarrow() const {
   return rowBytes() <= 2 && vector_ >= kFewElements;
 }
 
-// What is computed of a row before its last stage takes few instructions: it can be computed
+// What is computed of a row before its last pass takes few instructions: it can be computed
 // again. Random numbers cannot, nor what is looked up.
 bool ReductionChooser::isCheapToRepeat() const {
   constexpr int kMostExpensiveOps = 2; // operations [hand]
@@ -477,7 +478,8 @@ bool ReductionChooser::loadByWarps() {
   setInnerVector();
   keepRowOnChip(batch);
   params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
-  params_->row_groups = machine_.sms; // several on an SM take 10 % longer
+  // Several on an SM take longer (measured, docs/measurements/normalizations.md, TMA).
+  params_->row_groups = machine_.sms;
   params_->circular_buffer_stages = stages;
   params_->bulk_loads = true;
   params_->warp_specialized = true;
@@ -494,7 +496,7 @@ void ReductionChooser::stageSharedInputs() {
   const int64_t threads = params_->lparams.bdimx();
   if (params_->align_rows) {
     // Where a thread's elements lie differs by row. Reading them by words takes longer than all
-    // else (RMS norm of width 50257: 78 instead of 96 % of copy bandwidth). Bytes [hand].
+    // else (docs/measurements/normalizations.md). Bytes [hand].
     constexpr double kMostUnaligned = 96 << 10;
     params_->stage_shared_inputs = shared_bytes_ > 0 && params_->cluster_size > 1 &&
                                    bytes * static_cast<double>(threads) <= kMostUnaligned &&
@@ -502,7 +504,7 @@ void ReductionChooser::stageSharedInputs() {
     return;
   }
   params_->load_rows_early = !analysis_.reducesRowsFirst();
-  // Loaded before the statistics without being staged.
+  // Loaded before the statistics, without shared memory.
   const auto in_registers =
       static_cast<double>(machine_.bytesOfThread() * (threads <= machine_.fewThreads() ? 2 : 1));
   params_->load_shared_inputs_early = shared_bytes_ > 0 && bytes <= in_registers;

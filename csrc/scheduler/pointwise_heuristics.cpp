@@ -322,7 +322,8 @@ class Chooser {
   }
 
   // Independent accesses per thread and tensor that bring the bytes in flight up, with all threads
-  // of an SM resident; more made streaming kernels slower by up to 4 % (H200).
+  // of an SM resident; more make streaming kernels slower (measured,
+  // docs/measurements/schedule_constants.md).
   int64_t wantedUnroll(int64_t width) const {
     const int64_t wanted = info_.machine().wanted_bytes / info_.machine().max_threads_per_sm;
     int64_t bytes = 0;

@@ -427,7 +427,7 @@ class ReductionSchedule {
       }
       tv->axis(-1)->parallelize(ParallelType::Vectorize);
     };
-    std::unordered_set<const TensorView*> bound; // several caches load from one staged input
+    std::unordered_set<const TensorView*> bound; // several caches load one input in shared memory
     for (const auto& [cache, input] : splitter_.caches) {
       if (exchange_.takes(positionOf(input))) {
         continue; // read element by element

@@ -7,8 +7,8 @@
 //                      in memory
 //   outer_persistent   something does, and they are not
 //
-// What is reduced stays in registers between the stages. Rows that are too long for that are read
-// again in every stage; columns that are take two kernels.
+// What is reduced stays in registers between the passes. Rows that are too long for that are read
+// again in every pass; columns that are take two kernels.
 #pragma once
 
 #include <scheduler/reduction_analysis.h>

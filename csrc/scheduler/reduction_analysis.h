@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the reduction schedulers know about a fusion before shapes: which dimensions are reduced,
-// what happens in which stage, and which tensors don't fit in.
+// what is computed in which pass over the rows, and which tensors don't fit in.
 //
-// A *stage* ends where a reduction over the row is complete: x and x * x are stage 0, what reads
-// their sums is stage 1. Tensors with reduced dimensions that are read in a later stage than the
-// one they are made in are kept on chip (persistent) or computed again.
+// A *pass* (names say stage) ends where a reduction over the row is complete: x and x * x are in
+// pass 0, what reads their sums is in pass 1. Tensors with reduced dimensions that are read in a
+// later pass than the one they are made in are kept on chip (persistent) or computed again.
 #pragma once
 
 #include <fusion.h>
@@ -63,7 +63,7 @@ class ReductionAnalysis {
   std::vector<bool> reduced;
   // The innermost dimension in memory is reduced.
   bool fastest_dim = false;
-  // Something of a later stage has reduced dimensions: rows are visited more than once.
+  // Something of a later pass has reduced dimensions: rows are visited more than once.
   bool normalization = false;
   // Sums of columns over the rows of each block (preseg_passes/column_reductions.h).
   std::vector<TensorView*> partials;
@@ -79,7 +79,7 @@ class ReductionAnalysis {
   int stage(const TensorView* tv) const {
     return stages_.at(tv);
   }
-  // Stage of the loops that an expression runs in: its inputs' latest.
+  // Pass that the loops of an expression belong to: its inputs' latest.
   int stageOf(const Expr* e) const;
   // An operand of the first reductions is computed of an input that has other rows, rather than of
   // what all rows share and of single values.

@@ -243,7 +243,7 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
     add(in);
     const auto* tv = tryAs<TensorView>(in);
     if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
-      return; // several stages read it, which it would stay in registers for
+      return; // several passes read it, which it would stay in registers for
     }
   }
   for (const Val* out : fusion_->outputs()) {

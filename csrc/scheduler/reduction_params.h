@@ -110,7 +110,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     return reduced_extents;
   }
 
-  // Names of the contract (spec of the Python API) that nothing reads: they follow from the fields
+  // Names of the contract (the Python API) that nothing reads: they follow from the fields
   // above, or say what no schedule does. `visit` gets the name and a function of the parameters.
   template <class Visitor>
   static void following(Visitor&& visit) {

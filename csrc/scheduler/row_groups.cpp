@@ -278,8 +278,8 @@ RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& mach
   if (most_elements == 0 || grouped.columns % kVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
-  // One sum: more blocks with fewer elements, so that four rows are under way (65536: 99 instead of
-  // 93 % of copy bandwidth). Larger clusters leave more multiprocessors idle.
+  // One sum: more blocks with fewer elements, so that four rows are under way (measured,
+  // docs/measurements/normalizations.md). Larger clusters leave more multiprocessors idle.
   const auto elementsIn = [&](int64_t cluster) {
     return grouped.sums == 1 && cluster < machine.usual_cluster
                ? std::min(machine.fewerElements(), most_elements)
@@ -294,7 +294,7 @@ RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& mach
   const int64_t columns = ceilDiv(grouped.columns, share.cluster);
   share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
                             std::min(elementsOfGroup(machine), most_elements));
-  // Equal shares need no guards (40960: 93 instead of 84 % of copy bandwidth).
+  // Equal shares need no guards (measured, docs/measurements/normalizations.md).
   for (int64_t more = share.elements; more <= most_elements; more += kVector) {
     if (columns % (more * kWarp) == 0) {
       share.elements = more;
@@ -350,13 +350,14 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   };
   if (grouped.columns <= groups.threads * few_in_block) {
     groups.elements = few_in_block;
-    // Two rows of up to 320 threads in a block: one alone has 0.8 of the speed (rows of 5000). Rows
-    // that are under way in registers need too many for that.
+    // Two rows of up to 320 threads in a block: one alone is slower (measured,
+    // docs/measurements/normalizations.md). Rows that are under way in registers need too many for
+    // that.
     const int64_t all = groups.threads + (areCopied(grouped) ? groups.threads / 4 : 0);
     groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
     // As few blocks as registers for the sums and the row in use allow, while the other rows are in
-    // shared memory (two sums of 32 elements spill: 74 instead of 91 % of copy bandwidth).
+    // shared memory. More elements would spill (docs/measurements/normalizations.md).
     groups.elements = machine.elementsOfThread();
     while (registersOfRows(grouped, groups.elements, 2, machine) >
                registersOfThread(groups.threads, machine) ||

@@ -76,7 +76,7 @@ void StageSplitter::run() {
   separateParts();
 }
 
-// What is kept for a later stage has a loop nest of its own, so that a stage may have several, one
+// What is kept for a later pass has a loop nest of its own, so that a pass may have several, one
 // after the other. A tensor with some of the dimensions of a row, such as a bias that is added
 // twice, cannot be kept: its elements are not in the threads that read them unless it is computed
 // in their loops. So each nest that reads it has its own version.
@@ -191,7 +191,7 @@ TensorView* StageSplitter::versionAt(TensorView* tv, int stage, const Expr* read
     std::vector<Val*> inputs = tv->definition()->inputs();
     for (Val*& in : inputs) {
       if (in->isTensor() && in != lookedUpTensor(tv->definition())) {
-        // The definition may have been rewritten: its inputs are versions of an earlier stage.
+        // The definition may have been rewritten: its inputs are versions of an earlier pass.
         in = versionAt(original(in->as<TensorView>()), stage, tv->definition());
       }
     }
@@ -234,7 +234,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
   }
   int64_t bits = 0;
   for (TensorView* in : tensorInputs(def)) {
-    // The definition may read the version of an earlier stage.
+    // The definition may read the version of an earlier pass.
     const auto below = bitsItStartsFrom(original(in), ops);
     if (!below.has_value()) {
       return std::nullopt;
@@ -247,7 +247,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
 int64_t StageSplitter::mostBitsKept() const {
   std::unordered_map<const TensorView*, int> last_read;
   int last_stage = 0;
-  // What a stage reads of earlier ones: kept, or computed again from what is.
+  // What a pass reads of earlier ones: kept, or computed again from what is.
   auto read = [&](auto&& self, const TensorView* tv, int stage) -> void {
     if (!analysis_.hasWholeRows(tv) || analysis_.stage(tv) >= stage) {
       return;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gives every stage of a reduction kernel its own version of what is read in it, so that each stage
-// is a loop nest that can be inlined as a whole. What crosses from one stage to a later one is kept
-// in registers, or else read or computed again.
+// A reduction kernel passes over its rows once, and once more after each reduction that something
+// waits for. Gives every pass (names here say stage) its own version of what is read in it, so that
+// each is a loop nest that can be inlined as a whole. What crosses from one pass to a later one is
+// kept in registers, or else read or computed again.
 #pragma once
 
 #include <fusion.h>
@@ -23,9 +24,9 @@ bool takesFewInstructions(OpType op);
 // An elementary function of a tensor's elements, or random numbers: many instructions.
 bool isFunction(const Expr* e);
 
-// What of a row stays in registers from one stage to the next.
+// What of a row stays in registers from one pass to the next.
 enum class KeptOfRows {
-  NothingAtAll, // nor from one loop nest of a stage to the next: rows are longer than registers
+  NothingAtAll, // nor from one loop nest of a pass to the next: rows are longer than registers
   Nothing,
   Functions, // of what is computed that which takes many instructions
   Shared,    // inputs that all rows share
@@ -47,11 +48,11 @@ class StageSplitter {
   std::vector<std::pair<TensorView*, TensorView*>> versions() const;
 
   // Bits for each element of a row that a persistent kernel keeps in registers where it keeps the
-  // most: across the end of a stage. Before run().
+  // most: across the end of a pass. Before run().
   int64_t mostBitsKept() const;
 
  private:
-  // What `reader` reads of a tensor in that stage.
+  // What `reader` reads of a tensor in that pass.
   TensorView* versionAt(TensorView* tv, int stage, const Expr* reader);
   // It squeezes a dimension that others have loops over: it reads an input outside of these.
   bool leavesLoops(const Expr* reader) const;

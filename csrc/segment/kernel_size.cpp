@@ -36,8 +36,8 @@ bool isFree(const Expr* e) {
   return movesElements(e) && e->kind() != ExprKind::SliceOp;
 }
 
-// Operations that one counts as. Functions that reduce arguments of any size have long texts: NVRTC
-// takes some 60 ms for each sine of a chain, and the more of them, the longer.
+// Operations that one counts as. Functions that reduce arguments of any size have long texts, whose
+// compile time grows faster than their number (docs/measurements/kernel_size.md).
 int64_t weightOf(const Expr* e) {
   constexpr int64_t kReducesArguments = 3;
   const auto* op = tryAs<ElementwiseOp>(e);

@@ -37,8 +37,8 @@ struct LaunchConfig {
   bool programmatic_dependent_launch = false;
   // All blocks run at the same time, so that they can synchronize over the grid.
   bool cooperative = false;
-  // How much of the shared memory that an SM can have it should have, in percent; the first level
-  // cache gets the rest. -1: as much as its blocks need.
+  // How much of the shared memory that an SM can have it should have, in percent; the L1 cache
+  // gets the rest. -1: as much as its blocks need.
   int shared_percent = -1;
   // Of all tensors that the kernel reads and writes: whether a host had better share the work.
   int64_t tensor_bytes = 0;

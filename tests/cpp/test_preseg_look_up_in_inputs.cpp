@@ -92,4 +92,80 @@ outputs: t11
 )");
 }
 
+// ---- sums of selections
+
+class LookUpSelections : public PresegTest {
+ protected:
+  TensorView* isAt(TensorView* index) {
+    return eq(broadcast(iota(constant(int64_t{8})), {true, false}), index)->as<TensorView>();
+  }
+  std::string lookedUp(TensorView* out) {
+    fusion_.addOutput(out);
+    lookUpSelections(&fusion_);
+    return text();
+  }
+};
+
+TEST_F(LookUpSelections, TheOneElementOfARowIsLookedUp) {
+  TensorView* x = input({4, 8});
+  TensorView* label = broadcast(input({4}, DataType::Int), {false, true});
+  EXPECT_EQ(lookedUp(sum(where(isAt(label), exp(x), constant(0.0)), {1})),
+            R"(t0 float32[i4, i8] = exp(x0)
+t1 int64[i4, b] = broadcast(x1)
+t2 float32[i4, b] = take_along_axis(t0, t1)
+t3 float32[i4] = squeeze(t2)
+t4 float32[i4] = add(t3, float(0))
+outputs: t4
+)");
+}
+
+TEST_F(LookUpSelections, AndSummedOverRows) {
+  TensorView* x = input({4, 8});
+  TensorView* label = input({4, 1}, DataType::Int32);
+  EXPECT_EQ(lookedUp(sum(where(isAt(label), x, constant(0.0)), {0, 1})),
+            R"(t0 float32[i4, b] = take_along_axis(x0, x1)
+t1 float32[i4] = squeeze(t0)
+t2 float32[r4] = reduce add(t1)
+t3 float32[] = add(t2, float(0))
+outputs: t3
+)");
+}
+
+// A lookup in what is reduced would take a kernel of its own.
+TEST_F(LookUpSelections, WhatIsNotComputedOfInputsElementByElementIsCompared) {
+  TensorView* x = sum(input({4, 8, 2}), {2});
+  TensorView* label = input({4, 1}, DataType::Int);
+  EXPECT_EQ(lookedUp(sum(where(isAt(label), x, constant(0.0)), {1})),
+            R"(t0 int64[i8] = iota(8, 0, 1)
+t1 int64[b, i8] = broadcast(t0)
+t2 bool[i4, i8] = eq(t1, x1)
+t3 float32[i4, i8, r2] = reduce add(x0)
+t4 float32[i4, i8] = where(t2, t3, float(0))
+t5 float32[i4, r8] = reduce add(t4)
+outputs: t5
+)");
+}
+
+TEST_F(LookUpSelections, OtherSelectionsStay) {
+  TensorView* x = input({4, 8});
+  TensorView* label = input({4, 1}, DataType::Int);
+  TensorView* each = input({4, 8}, DataType::Int);
+  TensorView* ones = where(isAt(label), x, constant(1.0))->as<TensorView>();
+  TensorView* many = where(isAt(each), x, constant(0.0))->as<TensorView>();
+  EXPECT_EQ(lookedUp(add(sum(ones, {1}), sum(many, {1}))->as<TensorView>()),
+            R"(t0 int64[i8] = iota(8, 0, 1)
+t1 int64[b, i8] = broadcast(t0)
+t2 bool[i4, i8] = eq(t1, x1)
+t3 float32[i4, i8] = where(t2, x0, float(1))
+t4 float32[i4, r8] = reduce add(t3)
+t5 int64[i8] = iota(8, 0, 1)
+t6 int64[b, i8] = broadcast(t5)
+t7 bool[i4, i8] = eq(t6, x2)
+t8 float32[i4, i8] = where(t7, x0, float(0))
+t9 float32[i4, r8] = reduce add(t8)
+t10 float32[i4] = add(t4, t9)
+outputs: t10
+)");
+}
+
 } // namespace nvfuser::test

@@ -99,4 +99,26 @@ TEST_F(MergeParts, OfTheInnermostDimensionTheyStay) {
   EXPECT_EQ(merged({every(x, 1, 2, 0), every(x, 1, 2, 1)}, 1), "the same");
 }
 
+// A half of a dimension that was split into two.
+TEST_F(MergeParts, OneOutermostPartIsASlice) {
+  TensorView* x = input({4, 6});
+  TensorView* halves = reshape(exp(x), std::vector<int64_t>{4, 2, 3});
+  TensorView* second =
+      slice(halves, {number(0), number(1), number(0)}, {number(4), number(2), number(3)});
+  fusion_.addOutput(squeeze(second, std::vector<int64_t>{1}));
+  mergeParts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] = exp(x0)
+t1 float32[i4, i3] of [i4, i6] = slice(t0)
+t2 float32[i4, i3] = Set(t1)
+outputs: t2
+)");
+}
+
+TEST_F(MergeParts, OneInnermostPartStays) {
+  fusion_.addOutput(every(input({4, 6}), 1, 2, 1));
+  const std::string before = text();
+  mergeParts(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 } // namespace nvfuser::test

@@ -39,6 +39,7 @@ TEST_F(PresegPasses, OfAPointwiseDefinition) {
   EXPECT_EQ(passes({}), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
+look up selections
 look up in inputs
 sink lookups
 order intermediates
@@ -54,6 +55,7 @@ TEST_F(PresegPasses, OfANormalizationWhoseColumnsAreSummedInTwoSteps) {
   EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
+look up selections
 look up in inputs
 sink lookups
 nest reductions
@@ -74,6 +76,7 @@ TEST_F(PresegPasses, OfRowsThatTakeSeveralKernels) {
   EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
 separate views for library ops
+look up selections
 look up in inputs
 sink lookups
 nest reductions

@@ -65,6 +65,44 @@ outputs: t5
 )");
 }
 
+// So probabilities become their gradient: p - 1 at the label.
+TEST_F(SimplifyLookups, AScatterOfWhatIsComputedOfTheElementThatItReplaces) {
+  TensorView* p = exp(input({4, 8}));
+  TensorView* index = input({4}, DataType::Int);
+  TensorView* less = sub(take_along_axis(p, column(index), 1), constant(1.0));
+  fusion_.addOutput(scatter(p, column(index), less, 1));
+  simplifyLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i8] = iota(8, 0, 1)
+t1 int64[b, i8] = broadcast(t0)
+t2 int64[i4, b] = broadcast(x1)
+t3 bool[i4, i8] = eq(t1, t2)
+t4 float32[i4, i8] = exp(x0)
+t5 float32[i4, i8] = sub(t4, double(1))
+t6 float32[i4, i8] = Set(t5)
+t7 float32[i4, i8] = where(t3, t6, t4)
+outputs: t7
+)");
+}
+
+TEST_F(SimplifyLookups, AScatterOfWhatIsFoundElsewhere) {
+  TensorView* p = exp(input({4, 8}));
+  TensorView* index = input({4}, DataType::Int);
+  TensorView* other = input({4}, DataType::Int);
+  fusion_.addOutput(scatter(p, column(index), take_along_axis(p, column(other), 1), 1));
+  simplifyLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i8] = iota(8, 0, 1)
+t1 int64[b, i8] = broadcast(t0)
+t2 int64[i4, b] = broadcast(x1)
+t3 bool[i4, i8] = eq(t1, t2)
+t4 float32[i4, i8] = exp(x0)
+t5 int64[i4, b] = broadcast(x2)
+t6 float32[i4, b] = take_along_axis(t4, t5)
+t7 float32[i4, b] = Set(t6)
+t8 float32[i4, i8] = where(t3, t7, t4)
+outputs: t8
+)");
+}
+
 TEST_F(SimplifyLookups, AScatterOfSeveralElementsStays) {
   TensorView* x = input({4, 8});
   TensorView* index = input({4, 3}, DataType::Int);

@@ -113,4 +113,35 @@ outputs: t0
 )");
 }
 
+// As kernels of attention have softmax.
+TEST_F(SimplifyPowers, PowersAndLogarithmsOfTwoThatAreOfE) {
+  TensorView* x = input({4});
+  TensorView* power = exp2(mul(x, constant(1.4426950408889634)));
+  EXPECT_EQ(simplified(mul(log2(power), constant(0.6931471805599453))), R"(t0 float32[i4] = exp(x0)
+t1 float32[i4] = log(t0)
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, PowersAndLogarithmsOfEThatAreOfTwo) {
+  TensorView* x = input({4});
+  TensorView* power = exp(mul(x, constant(0.69314718)));
+  EXPECT_EQ(simplified(mul(log(power), constant(1.44269504))), R"(t0 float32[i4] = exp2(x0)
+t1 float32[i4] = log2(t0)
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, PowersOfOtherNumbersStay) {
+  TensorView* x = input({4});
+  TensorView* power = exp2(mul(x, constant(1.4427)));
+  EXPECT_EQ(simplified(mul(log2(power), constant(0.693))),
+            R"(t0 float32[i4] = mul(x0, double(1.4427))
+t1 float32[i4] = exp2(t0)
+t2 float32[i4] = log2(t1)
+t3 float32[i4] = mul(t2, double(0.6929999999999999))
+outputs: t3
+)");
+}
+
 } // namespace nvfuser::test

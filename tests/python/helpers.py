@@ -2,7 +2,7 @@
 """What the Python tests share: dtypes, tensors of every layout class, comparison, type rules.
 
 Nothing here calls the compiler except `define` and `run`; the type rules are a second writing of
-the contract (section 2.0.1), not a copy of the compiler's.
+the contract, not a copy of the compiler's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Loops over the functions of the host's device library, compiled as kernels are.
 
-What the tests of the host's functions and the measurement of them (benchmarks/host_math.py) share.
+What the tests of the host's functions and the measurement of them share
+(docs/measurements/host_vector_math.md).
 """
 
 from __future__ import annotations

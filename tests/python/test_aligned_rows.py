@@ -261,7 +261,7 @@ def test_what_does_not_go_with_it_is_refused(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("width", [3001, 10007])
-def test_weights_that_several_stages_read(width: int, device: torch.device) -> None:
+def test_weights_that_several_passes_read(width: int, device: torch.device) -> None:
     """They begin elsewhere in each row and would be kept: such rows are not aligned."""
     x, w = rows_and_weight([5, width], torch.half, device)
     with FusionDefinition() as fd:

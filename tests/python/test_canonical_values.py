@@ -28,7 +28,9 @@ DISABLED = [
     "compute_before_broadcasts",
     "simplify_powers",
     "share_common_expressions",
+    "share_sums",
 ]
+LOG2_E = math.log2(math.e)
 
 
 def values() -> Tensor:
@@ -110,6 +112,10 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[[Tensor], Tensor], float]] =
     "1/(1/x)": (lambda o, x: o.reciprocal(o.reciprocal(x)), lambda x: 1 / (1 / x), 1),
     "sqrt(x*x)": (lambda o, x: o.sqrt(o.mul(x, x)), lambda x: (x * x).sqrt(), 1),
     "rsqrt(x*x)": (lambda o, x: o.rsqrt(o.mul(x, x)), lambda x: 1 / (x * x).sqrt(), 3),
+    "exp2(x*log2(e))": (lambda o, x: o.exp2(o.mul(x, LOG2_E)), torch.exp, 3),
+    "exp(x*ln(2))": (lambda o, x: o.exp(o.mul(x, math.log(2))), torch.exp2, 3),
+    "log2(x)*ln(2)": (lambda o, x: o.mul(o.log2(x), math.log(2)), torch.log, 3),
+    "log(x)*log2(e)": (lambda o, x: o.mul(o.log(x), LOG2_E), torch.log2, 3),
     "-(-x)": (lambda o, x: o.neg(o.neg(x)), lambda x: x, 0),
     "x*1": (lambda o, x: o.mul(x, 1.0), lambda x: x, 0),
     "x*-1": (lambda o, x: o.mul(x, -1.0), lambda x: -x, 0),
@@ -206,6 +212,42 @@ def test_rounding_to_bfloat16_stays() -> None:
     actual, expected = run(define, [x], True), x.bfloat16().float()
     assert torch.equal(actual.isnan(), expected.isnan())
     assert torch.equal(actual[~actual.isnan()], expected[~expected.isnan()])
+
+
+def test_sums_of_products_with_shared_factors() -> None:
+    """Infinities and NaN of the terms come where they came; the sum of products is as exact."""
+    generator = torch.Generator().manual_seed(1)
+    g, x = (torch.randn(64, 8, generator=generator) for _ in range(2))
+    w, r = (torch.randn(8, generator=generator) * 10 ** torch.arange(-4.0, 4.0) for _ in range(2))
+    w[3] = 0.0
+    g[5, 1], g[6, 2], g[7, 4] = INF, -INF, math.nan
+
+    def outputs(**options: Any) -> list[Tensor]:
+        with FusionDefinition() as fd:
+            g_, x_ = (fd.define_tensor(shape=[-1, -1], contiguity=True) for _ in range(2))
+            w_, r_ = (
+                fd.ops.broadcast(fd.define_tensor(shape=[-1], contiguity=True), [True, False])
+                for _ in range(2)
+            )
+            gw = fd.ops.mul(g_, w_)
+            for each in (gw, fd.ops.mul(gw, fd.ops.mul(x_, r_)), g_, fd.ops.mul(g_, x_)):
+                fd.add_output(fd.ops.sum(each, [0]))
+        return [out.cpu() for out in fd.execute([t.to(DEVICE) for t in (g, x, w, r)], **options)]
+
+    d, y, v, s = (t.double() for t in (g, x, w, r))
+    expected = [(d * v).sum(0), (d * v * y * s).sum(0), d.sum(0), (d * y).sum(0)]
+    terms = [(d * v).abs(), (d * v * y * s).abs(), d.abs(), (d * y).abs()]
+    for actual, wanted, each in zip(outputs(), expected, terms, strict=True):
+        assert torch.equal(actual.isnan(), wanted.isnan())
+        finite = wanted.isfinite()
+        assert torch.equal(
+            actual[~finite & ~wanted.isnan()], wanted.float()[~finite & ~wanted.isnan()]
+        )
+        error = (actual.double() - wanted).abs()[finite]
+        assert bool((error <= 1e-6 * each.sum(0)[finite]).all())
+    plain = outputs(_disable_options=DISABLED)
+    for actual, other in zip(outputs(), plain, strict=True):
+        torch.testing.assert_close(actual, other, rtol=1e-4, atol=1e-3, equal_nan=True)
 
 
 def test_random_numbers_are_not_shared() -> None:

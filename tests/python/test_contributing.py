@@ -12,6 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["CONTRIBUTING.md", "README.md", *(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+MORE_PAGES = ["CHANGELOG.md", "benchmarks/README.md", "csrc/device/README.md"]
+MORE_PAGES += [f"docs/measurements/{p.name}" for p in (ROOT / "docs/measurements").glob("*.md")]
 
 
 def test_make_help_lists_every_target() -> None:
@@ -84,11 +86,46 @@ def test_files_that_the_pages_name_exist(page: str) -> None:
     )
     named |= {
         str(Path(page).parent / link)
-        for link in re.findall(r"\]\(([\w./-]+)\)", text)
+        for link in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text)
         if not link.startswith("http")
     }
     missing = sorted(path for path in named if not (ROOT / path).exists())
     assert named and not missing
+
+
+def anchors(page: Path) -> set[str]:
+    """Of a page's headings, as they are made of their texts."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES + MORE_PAGES)
+def test_links_lead_to_files_and_sections(page: str) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text())
+    for link in links:
+        name, _, section = link.partition("#")
+        if not name.startswith("http"):
+            target = (ROOT / page).parent / name if name else ROOT / page
+            assert target.exists(), link
+            assert not section or section in anchors(target), link
+
+
+def test_pages_that_the_sources_name_exist() -> None:
+    folders = ["csrc", "python", "tests", "benchmarks", "examples", "tools"]
+    files = [
+        file
+        for folder in folders
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".cpp", ".h", ".py") and "__pycache__" not in file.parts
+    ]
+    named = {
+        page
+        for file in files
+        for page in re.findall(r"(?<![\w/])(?:docs|spec)/[\w/]+\.md\b", file.read_text())
+    }
+    assert len(named) > 5
+    assert [page for page in sorted(named) if not (ROOT / page).exists()] == []
 
 
 def test_the_map_lists_the_folders_from_the_ground_up() -> None:

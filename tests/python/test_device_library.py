@@ -257,6 +257,7 @@ APPROXIMATE = [
     for name, reference, ulps in [
         ("exp", torch.exp, 2**8),
         ("exp2", torch.exp2, 4),
+        ("cosh", torch.cosh, 2**8),
         ("tanh", torch.tanh, 2**9),
         ("tanhFast", torch.tanh, 2**13),
         ("sigmoid", torch.sigmoid, 2**8),

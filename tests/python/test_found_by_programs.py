@@ -869,7 +869,7 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         # A row of equal elements beside a norm of it, both parts of one result.
         pytest.param("host", 7602953, marks=pytest.mark.machine("host")),
         pytest.param("host", 7605385, marks=pytest.mark.machine("host")),
-        # Both results of a short softmax are computed again for a later stage.
+        # Both results of a short softmax are computed again for a later pass.
         pytest.param("host", 7601966, marks=pytest.mark.machine("host")),
         # An output that lacks the dimensions of tiles.
         pytest.param("host", 7304512, marks=pytest.mark.machine("host")),
@@ -921,10 +921,10 @@ def test_programs_of_one_machine(machine: str, seed: int, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("columns", [11, 5000, 200000])
-def test_an_input_that_a_later_stage_of_a_norm_reads_is_written_after_it(
+def test_an_input_that_a_later_pass_of_a_norm_reads_is_written_after_it(
     machine: str, columns: int
 ) -> None:
-    """Each stage reads its inputs again where rows are not kept."""
+    """Each pass reads its inputs again where rows are not kept."""
 
     def definition(fd: FusionDefinition) -> None:
         o = fd.ops

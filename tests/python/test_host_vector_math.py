@@ -72,6 +72,7 @@ UNARY: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
 APPROXIMATE: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "exp2": (torch.exp2, 2.0),
     "exp": (torch.exp, 2.0**8),
+    "cosh": (torch.cosh, 2.0**8),
     "tanh": (torch.tanh, 2.0**9),
     "tanhFast": (torch.tanh, 2.0**13),
     "sigmoid": (sigmoid, 2.0**8),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Kernels that were refused: loop nests of one stage, and loops that a squeeze leaves."""
+"""Kernels that were refused: nests of one pass over the rows, loops that a squeeze leaves."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(definition: Definition, inputs: list[Tensor], expected: list[Tensor]) 
 def test_a_bias_is_added_before_and_after_what_is_kept(
     rows: int, width: int, is_computed: bool
 ) -> None:
-    """One dimension of a normalization over two is read by two nests of the first stage."""
+    """One dimension of a normalization over two is read by two nests of the first pass."""
     x, b = torch.randn(rows, width), torch.randn(width)
 
     def definition(fd: FusionDefinition) -> None:

@@ -247,7 +247,7 @@ def test_an_operand_of_a_chain_of_outputs() -> None:
     assert_all_same(outputs, [torch.zeros_like(x)] * 3)
 
 
-def test_a_row_of_three_stages_and_outputs_that_need_each_other() -> None:
+def test_a_row_of_three_passes_and_outputs_that_need_each_other() -> None:
     def definition(fd: FusionDefinition) -> None:
         o = fd.ops
         x = o.set(fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Half))

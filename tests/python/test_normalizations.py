@@ -226,7 +226,8 @@ def test_where_rows_and_weights_wait(
 
 @pytest.mark.machine("hopper")
 def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
-    """Narrow rows of 64 elements a thread keep their inputs only; two weights stage the rows."""
+    """Narrow rows keep their inputs only, 64 elements a thread; with two weights shared memory
+    has them."""
     norm = Norm(softmax, random([200, 70000], torch.bfloat16, 13, device), [1], [1], static=False)
     norm.check()
     (params,) = params_of(norm, "chosen").values()
@@ -280,7 +281,7 @@ def test_rows_with_one_weight_of_their_size_lie_in_registers(
 def test_rows_of_several_dtypes_in_shared_memory(
     dtype: torch.dtype, other: torch.dtype, device: torch.device
 ) -> None:
-    """Their accesses have different numbers of elements; each stage loads from one copy of them."""
+    """Their accesses have different numbers of elements; each pass loads from one copy of them."""
     x = random([140, 9000], dtype, 17, device)
     y = random([140, 9000], torch.double, 18, device)
     y = y > 0 if other == torch.bool else y.to(other)

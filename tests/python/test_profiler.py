@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The profiler: kernels of a call by name, with times, bytes and launches (spec/api.md 3.12)."""
+"""The profiler: kernels of a call by name, with times, bytes and launches."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tolerances grow with the number of elements that an output accumulates (spec/api.md 3.6.3)."""
+"""Tolerances grow with the number of elements that an output accumulates."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 """Names that the source declares and nothing reads: options, parameters, kinds, enum values.
 
 The lists come from the sources in csrc/. A name that nothing reads does nothing: it goes, or the
-contract with users asks for it, and then it is in a list below with the reason and says so when it
-is used (a warning, or an error in lower/check_schedule.cpp). A name that is in a list below and is
-read, or is gone, fails as well.
+contract (the Python API, test_contract.py) asks for it, and then it is in a list below with the
+reason and says so when it is used (a warning, or an error in lower/check_schedule.cpp). A name that
+is in a list below and is read, or is gone, fails as well. docs/environment.md is such a list of the
+environment variables that are read.
 """
 
 from __future__ import annotations
@@ -21,45 +22,43 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 NAMING = {"type.cpp", "options.cpp"}
 
 ENUM_VALUES = {
-    "IdMappingMode::AlmostExact": "contract 1.6: the bindings build the exact graph for it",
-    "SchedulerType::Resize": "contract 1.6: find_compatible_schedulers never has it",
-    "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract 1.6: values of MatmulParams",
-    "MatmulTilingStrategy::DistributeStagesAcrossSMs": "contract 1.6: values of MatmulParams",
-    "MatmulBufferingLoopLevel::WarpTiles": "contract 1.6: values of MatmulParams",
-    "MatmulCircularBufferingStrategy::WarpSpecialized": "contract 1.6: values of MatmulParams",
-    "MatmulTileRasterizationOrder::ColumnMajor": "contract 1.6: values of MatmulParams",
+    "IdMappingMode::AlmostExact": "contract: the bindings build the exact graph for it",
+    "SchedulerType::Resize": "contract: find_compatible_schedulers never has it",
+    "MatmulTilingStrategy::DistributeTilesAcrossSMs": "contract: values of MatmulParams",
+    "MatmulTilingStrategy::DistributeStagesAcrossSMs": "contract: values of MatmulParams",
+    "MatmulBufferingLoopLevel::WarpTiles": "contract: values of MatmulParams",
+    "MatmulCircularBufferingStrategy::WarpSpecialized": "contract: values of MatmulParams",
+    "MatmulTileRasterizationOrder::ColumnMajor": "contract: values of MatmulParams",
     "TensorMapSwizzle::Bytes32": "cuda: made from the number of bytes",
     "TensorMapSwizzle::Bytes64": "cuda: made from the number of bytes",
     "TensorMapSwizzle::Bytes128": "cuda: made from the number of bytes",
 }
 
 KINDS = {
-    "Swizzle1D": "contract 4.1: TensorView.swizzle1d; it rotates by the index of the only device",
+    "Swizzle1D": "contract: TensorView.swizzle1d; it rotates by the index of the only device",
 }
 
 # Classes of which every field is there for the contract alone.
 UNREAD_CLASSES = {
-    "MatmulParams": "contract 4.3: products are evaluated by torch",
-    "MatMulTileOptions": "contract 4.3: a field of MatmulParams",
-    "CircularBufferOptions": "contract 4.3: a field of MatmulParams",
-    "SupportedVectorization": "contract 4.3: a field of MatmulParams",
-    "GemmTile": "contract 4.3: a field of MatmulParams",
-    "ClusterDims": "contract 4.3: a field of MatmulParams",
-    "MmaMacroEncode": "contract 4.3: a field of MatmulParams",
+    "MatmulParams": "contract: products are evaluated by torch",
+    "MatMulTileOptions": "contract: a field of MatmulParams",
+    "CircularBufferOptions": "contract: a field of MatmulParams",
+    "SupportedVectorization": "contract: a field of MatmulParams",
+    "GemmTile": "contract: a field of MatmulParams",
+    "ClusterDims": "contract: a field of MatmulParams",
+    "MmaMacroEncode": "contract: a field of MatmulParams",
 }
 
-# Fields of ReductionParams that the contract (4.3) names. The schedules follow from others of them.
+# Fields of ReductionParams that the contract names. They follow from others of them, or say what no
+# schedule does.
 CONTRACT_FIELDS = set(
     """
-    fastest_dim persistent_kernel project_persistent_buffers schedule_3d flip_grid
-    cross_block_inner_reduction cross_grid_inner_reduction unroll_factor_inner_reduction
-    unroll_factor_top_of_vectorization vectorize_inner_reduction split_grid_dim_inner_reduction
-    pad_inner_reduction_to_warp batches_per_block_inner_reduction block_dim_inner_reduction
-    grid_dim_inner_reduction multiple_reds_per_blk unroll_factor_iter_dom vectorize_iter_dom
-    split_grid_dim_iter_dom_inner split_grid_dim_iter_dom_outer block_dim_iter_dom grid_dim_iter_dom
-    cross_block_outer_reduction cross_grid_outer_reduction batches_per_block_outer_reduction
-    unroll_factor_outer_reduction block_dim_outer_reduction grid_dim_outer_reduction
-    compute_persistent_buffer_with_first_consumer static_bdimx static_bdimy combined_inner_outer
+    schedule_3d flip_grid cross_block_inner_reduction vectorize_inner_reduction
+    split_grid_dim_inner_reduction pad_inner_reduction_to_warp block_dim_inner_reduction
+    grid_dim_inner_reduction multiple_reds_per_blk vectorize_iter_dom split_grid_dim_iter_dom_inner
+    split_grid_dim_iter_dom_outer block_dim_iter_dom grid_dim_iter_dom cross_block_outer_reduction
+    batches_per_block_outer_reduction block_dim_outer_reduction grid_dim_outer_reduction
+    compute_persistent_buffer_with_first_consumer static_bdimx static_bdimy
     tidx_for_outer_reduction pad_outer_reduction_to_warp combined_split_grid_inner_dim
     vectorization_factor_outer vectorization_factor_tmp_gmem_write block_dim_inner_reduction_extra
     """.split()
@@ -179,11 +178,46 @@ def test_every_scheduler_parameter_is_read() -> None:
         if not re.search(r"param(s|_fields|s_text)\.", path.name)
         for member in re.findall(r"(?:\.|->)(\w+)\b(?!\()(?!\s*=(?!=))", text)
     }
-    found = {}
-    for name, own in listed.items():
-        unused = own - read
-        if name == "ReductionParams":
-            unused -= CONTRACT_FIELDS
-        if unused and name not in UNREAD_CLASSES:
-            found[name] = sorted(unused)
-    assert found == {}
+    found = {
+        name: unused
+        for name, own in listed.items()
+        if (unused := own - read) and name not in UNREAD_CLASSES
+    }
+    assert found == {"ReductionParams": CONTRACT_FIELDS}
+
+
+ENVIRONMENT = (CSRC.parent / "docs/environment.md").read_text()
+
+
+def variables_read() -> set[str]:
+    """Names of environment variables: ours are texts of their own, others are given to getenv."""
+    python = sorted((CSRC.parent / "python").rglob("*.py"))
+    texts = [*sources().values(), *(path.read_text() for path in python)]
+    patterns = [
+        r'"(NVFUSER_[A-Z_]+)"',
+        r'environment(?:String|Int)\("(\w+)"',
+        r'getenv\("(\w+)"',
+        r'"(\w+)" (?:not )?in os\.environ',
+        r'os\.environ(?:\.get\(|\[)"(\w+)"',
+    ]
+    return {name for text in texts for pattern in patterns for name in re.findall(pattern, text)}
+
+
+def test_every_environment_variable_is_on_its_page() -> None:
+    read = variables_read()
+    ours = {name for name in read if name.startswith("NVFUSER_")}
+    assert len(ours) > 15
+    rows = re.findall(r"^\| `(\w+)` \|", ENVIRONMENT, re.M)
+    assert rows == sorted(rows)
+    assert set(rows) == ours
+    named = set(re.findall(r"`([A-Z_]+)`", ENVIRONMENT))
+    assert read - named == set()
+
+
+def test_the_page_names_key_words_that_exist() -> None:
+    options = (CSRC / "base/options.cpp").read_text()
+    for kind in ("Disable", "Dump", "Enable"):
+        (row,) = re.findall(rf"^\| `NVFUSER_{kind.upper()}` \|[^|]*\|(.*)\|$", ENVIRONMENT, re.M)
+        table = options[options.index(f"k{kind}Rows = ") :].split("}};")[0]
+        changing = set(re.findall(r'\{"([\w.]+)"\}', table))
+        assert set(re.findall(r"`(\w+)`", row)) <= changing

@@ -22,6 +22,15 @@ NVF_FN float exp(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::cosh
+// The mean of e^|x| and its reciprocal: as exact as exp.
+namespace nvf::approx {
+NVF_FN float cosh(float x) {
+  const float half = nvf::approx::exp2(::fabsf(x) * 1.4426950408889634f - 1.0f);
+  return half + 0.25f * nvf::fastReciprocal(half);
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::reciprocal
 // 1 ulp; subnormal results become 0.
 namespace nvf::approx {

@@ -24,6 +24,14 @@ NVF_FN float exp(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::cosh
+namespace nvf::approx {
+NVF_FN float cosh(float x) {
+  const float half = nvf::approx::exp2(__builtin_fabsf(x) * 1.44269504f - 1.0f);
+  return half + 0.25f / half;
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::reciprocal
 namespace nvf::approx {
 NVF_FN float reciprocal(float x) {

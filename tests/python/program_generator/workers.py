@@ -37,9 +37,9 @@ def serve() -> None:
 
     for line in sys.stdin:
         seed = int(line)
-        say({"stage": "generate"})
+        say({"step": "generate"})
         program = generate(seed)
-        finding, runs = check(program, device, lambda stage: say({"stage": stage}))
+        finding, runs = check(program, device, lambda step: say({"step": step}))
         result: dict[str, Any] = {"done": seed, "runs": runs, "statements": len(program.statements)}
         if finding is not None:
             result["finding"] = vars(finding)
@@ -75,17 +75,17 @@ class Worker:
         assert self.process.stdin is not None
         self.process.stdin.write(f"{seed}\n".encode())
         self.process.stdin.flush()
-        deadline, stage = time.monotonic() + seconds, "start"
+        deadline, step = time.monotonic() + seconds, "start"
         while True:
             message = self._read(deadline)
             if message is None or message == {}:
                 kind = "hang" if message == {} else "crash"
                 self.stop()
-                finding = {"kind": kind, "message": stage, "case": -1}
+                finding = {"kind": kind, "message": step, "case": -1}
                 return {"done": seed, "runs": 0, "statements": 0, "finding": finding}
             if "done" in message:
                 return message
-            stage = message["stage"]
+            step = message["step"]
 
     def _read(self, deadline: float) -> dict[str, Any] | None:
         """The next message; None at the end of the process, {} at the deadline."""

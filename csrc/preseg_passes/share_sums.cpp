@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Sums of products that differ in factors which are the same for all that is summed are one sum:
+//
+//   sum(g * w), sum(g * (x - m) * r * w), sum(g), sum(g * (x - m) * r)
+//       ->    sum(g), sum(g * (x - m)), and their products with w and r
+//
+// where w, m and r are broadcast along the summed dimensions, as in the backward pass of a batch
+// norm. A factor that no two sums could do without stays where it is: each sum would be rounded
+// differently for nothing.
+#include <preseg_passes/canonical_form.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ops/elementwise.h>
+#include <ops/reduction.h>
+#include <ops/shape.h>
+#include <preseg_passes/rewriter.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace nvfuser {
+
+namespace {
+
+constexpr size_t kMostFactors = 8;
+
+// What is summed, as a product.
+struct Product {
+  std::vector<Val*> factors;       // that vary along the summed dimensions
+  std::vector<TensorView*> shared; // that are broadcast along them
+  std::vector<Val*> scalars;
+};
+
+struct Sum {
+  ReductionOp* op = nullptr;
+  Product product;
+  bool isPlain() const {
+    return product.shared.empty() && product.scalars.empty();
+  }
+};
+
+std::vector<bool> reducedFlags(const TensorView* tv) {
+  std::vector<bool> out;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    out.push_back(id->isReduction());
+  }
+  return out;
+}
+
+bool isBroadcastAlong(const TensorView* tv, const std::vector<bool>& reduced) {
+  const auto dims = logicalIds(tv);
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i] && !dims[i]->isBroadcast()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void takeApart(Val* v, const std::vector<bool>& reduced, Product& out) {
+  if (!v->isTensor()) {
+    out.scalars.push_back(v);
+    return;
+  }
+  auto* tv = v->as<TensorView>();
+  if (isBroadcastAlong(tv, reduced)) {
+    out.shared.push_back(tv);
+    return;
+  }
+  const ElementwiseOp* product = definedBy(v, OpType::Mul);
+  const auto fits = [&](const Val* in) { return !in->isTensor() || in->dtype() == v->dtype(); };
+  if (product == nullptr || !fits(product->in(0)) || !fits(product->in(1)) ||
+      out.factors.size() > kMostFactors) {
+    out.factors.push_back(v);
+    return;
+  }
+  takeApart(product->in(0), reduced, out);
+  takeApart(product->in(1), reduced, out);
+}
+
+bool isPlainSum(const Expr* e) {
+  const auto* op = tryAs<ReductionOp>(e);
+  return op != nullptr && op->op() == OpType::Add && !op->out()->hasRoot() &&
+         isFloatingPoint(op->out()->dtype()) && op->in()->dtype() == op->out()->dtype() &&
+         !op->out()->domain()->hasAllocation();
+}
+
+std::vector<int64_t> reducedDims(const std::vector<bool>& reduced) {
+  std::vector<int64_t> out;
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i]) {
+      out.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return out;
+}
+
+TensorView* sumOfFactors(const Product& of, const std::vector<bool>& reduced) {
+  Val* product = of.factors.front();
+  for (size_t i = 1; i < of.factors.size(); ++i) {
+    product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, of.factors[i]});
+  }
+  return sum(product->as<TensorView>(), reducedDims(reduced));
+}
+
+// A factor that is broadcast along the summed dimensions, without these.
+TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
+  const auto* op = tryAs<BroadcastOp>(tv->definition());
+  std::vector<bool> others; // that are broadcast as well
+  for (size_t i = 0; i < reduced.size(); ++i) {
+    if (reduced[i] && (op == nullptr || !op->isBroadcastDim()[i])) {
+      return squeeze(tv, reduced, true);
+    }
+    if (!reduced[i]) {
+      others.push_back(op != nullptr && op->isBroadcastDim()[i]);
+    }
+  }
+  auto* before = op->input(0)->as<TensorView>();
+  const bool are_all =
+      std::none_of(others.begin(), others.end(), [](bool is_new) { return is_new; });
+  return are_all ? before : broadcast(before, others);
+}
+
+// The sum is `total` times what all its terms share.
+void compute(Fusion* fusion, const Sum& found, TensorView* total) {
+  TensorView* out = found.op->out();
+  const std::vector<bool> reduced = reducedFlags(out);
+  std::vector<Val*> factors = found.product.scalars;
+  for (TensorView* tv : found.product.shared) {
+    factors.push_back(withoutReduced(tv, reduced));
+  }
+  fusion->removeExpr(found.op);
+  out->setDomain(out->domain()->copyOfKept());
+  Val* product = total;
+  for (size_t i = 0; i + 1 < factors.size(); ++i) {
+    product = elementwiseAsIs(OpType::Mul, out->dtype(), {product, factors[i]});
+  }
+  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{product, factors.back()});
+}
+
+} // namespace
+
+void shareSums(Fusion* fusion) {
+  using Key = std::tuple<std::vector<bool>, std::vector<Val*>>;
+  const FusionGuard guard(fusion);
+  fusion->removeDeadUses();
+  std::map<Key, std::vector<Sum>> alike;
+  std::vector<Key> order; // addresses differ from run to run
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    if (!isPlainSum(e)) {
+      continue;
+    }
+    Sum found{static_cast<ReductionOp*>(e), {}};
+    const std::vector<bool> reduced = reducedFlags(found.op->out());
+    takeApart(found.op->in(), reduced, found.product);
+    std::vector<Val*> factors = found.product.factors;
+    std::sort(factors.begin(), factors.end());
+    if (factors.empty()) {
+      continue;
+    }
+    Key key{reduced, std::move(factors)};
+    std::vector<Sum>& sums = alike[key];
+    if (sums.empty()) {
+      order.push_back(key);
+    }
+    sums.push_back(std::move(found));
+  }
+  for (const Key& key : order) {
+    const std::vector<Sum>& sums = alike.at(key);
+    if (sums.size() < 2) {
+      continue;
+    }
+    const auto plain =
+        std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
+    TensorView* total = plain != sums.end() ? plain->op->out()
+                                            : sumOfFactors(sums.front().product, std::get<0>(key));
+    for (const Sum& each : sums) {
+      if (!each.isPlain()) {
+        compute(fusion, each, total);
+      }
+    }
+  }
+}
+
+} // namespace nvfuser
