@@ -396,8 +396,7 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) && !is_approximate &&
                      !(op->op() == OpType::BitwiseNot && isBoolean(type));
   if (!infix) {
-    const std::string space = is_approximate ? "nvf::approx::" : "nvf::";
-    return call(space + info.name);
+    return call(std::string(is_approximate ? "nvf::approx::" : "nvf::") + info.name);
   }
   if (in.size() == 1) {
     return made(info.infix + in[0].operand(), true);

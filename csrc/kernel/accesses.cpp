@@ -97,6 +97,12 @@ bool isElementOp(const Expr* e) {
   return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp;
 }
 
+bool isBarrier(const Expr* e) {
+  const auto* scan = tryAs<ThreadScan>(e);
+  return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
+         (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
+}
+
 bool computesElements(const Expr* e) {
   return isElementOp(e) || e->kind() == ExprKind::RandomNumber;
 }

@@ -52,6 +52,9 @@ TensorAccesses tensorAccessesOf(const Expr* e);
 // An operation on elements, or a copy of one.
 bool isElementOp(const Expr* e);
 
+// All threads of the block pass it, and wait for each other.
+bool isBarrier(const Expr* e);
+
 // Whether scalars that the statement reads are what elements are computed with, and not sizes and
 // places of what it copies.
 bool computesElements(const Expr* e);

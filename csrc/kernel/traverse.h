@@ -32,6 +32,24 @@ bool holdsWithin(const Statement& in, Holds holds) {
   return found;
 }
 
+// A copy of a loop or branch around what `rewritten` makes of each list in it; null: it is another
+// statement.
+template <class Rewritten>
+Expr* copyWithBodies(const Expr* e, Rewritten rewritten) {
+  if (const auto* loop = tryAs<ForLoop>(e)) {
+    ForLoop* copy = loop->emptyCopy();
+    copy->body() = rewritten(loop->body());
+    return copy;
+  }
+  if (const auto* branch = tryAs<IfThenElse>(e)) {
+    auto* copy = IrBuilder::create<IfThenElse>(branch->condition());
+    copy->thenBody() = rewritten(branch->thenBody());
+    copy->elseBody() = rewritten(branch->elseBody());
+    return copy;
+  }
+  return nullptr;
+}
+
 // Rewrites lists of statements. A pass derives from it, and says what takes the place of those that
 // it knows.
 class StatementRewriter {

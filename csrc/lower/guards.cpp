@@ -19,6 +19,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
 #include <lower/conditions.h>
 #include <lower/moved.h>
 #include <lower/reductions.h>
@@ -298,13 +299,6 @@ class GuardInserter {
         (product->in(0)->definition() == nullptr && product->in(1)->definition() == nullptr);
     return is_constant_step ? IrBuilder::ltExpr(along, IrBuilder::subExpr(def->in(1), base))
                             : condition;
-  }
-
-  // All threads of the block pass it.
-  static bool isBarrier(const Expr* e) {
-    const auto* scan = tryAs<ThreadScan>(e);
-    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
-           (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never accumulated must still be the identity: initialized without guards.

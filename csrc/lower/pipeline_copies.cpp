@@ -70,26 +70,20 @@ class Pipeliner : public StatementRewriter {
     return isCircular(buffer) ? buffer : -1;
   }
 
+  static bool hasStatements(Expr* e) {
+    const auto bodies = bodiesOf(e);
+    return std::any_of(bodies.begin(), bodies.end(),
+                       [](const auto* body) { return !body->empty(); });
+  }
+
   // The statements for which `keep` holds, with the loops and branches around them.
   template <class Keep>
   static Statements filtered(const Statements& in, const Keep& keep) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        ForLoop* copy = loop->emptyCopy();
-        copy->body() = filtered(loop->body(), keep);
-        if (!copy->body().empty()) {
-          out.push_back(copy);
-        }
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        auto* copy = B::create<IfThenElse>(branch->condition());
-        copy->thenBody() = filtered(branch->thenBody(), keep);
-        copy->elseBody() = filtered(branch->elseBody(), keep);
-        if (!copy->thenBody().empty() || !copy->elseBody().empty()) {
-          out.push_back(copy);
-        }
-      } else if (keep(e)) {
-        out.push_back(e);
+      Expr* copy = copyWithBodies(e, [&](const Statements& body) { return filtered(body, keep); });
+      if (copy == nullptr ? keep(e) : hasStatements(copy)) {
+        out.push_back(copy == nullptr ? e : copy);
       }
     }
     return out;

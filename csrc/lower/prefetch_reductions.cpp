@@ -48,8 +48,7 @@ struct BodyAccesses {
       const TensorAccesses accesses = tensorAccessesOf(e);
       reads.insert(accesses.read.begin(), accesses.read.end());
       writes.insert(accesses.written.begin(), accesses.written.end());
-      has_barrier = has_barrier || e->kind() == ExprKind::BlockSync ||
-                    e->kind() == ExprKind::ThreadReduce || e->kind() == ExprKind::ThreadScan;
+      has_barrier = has_barrier || isBarrier(e);
     });
   }
 

@@ -108,21 +108,12 @@ class Hoister {
   Statements run(const Statements& list) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        ForLoop* copy = loop->emptyCopy();
-        copy->body() = run(loop->body());
-        if (!loop->isTrivial()) {
-          hoist(copy, out);
-        }
-        out.push_back(copy);
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        auto* copy = B::create<IfThenElse>(branch->condition());
-        copy->thenBody() = run(branch->thenBody());
-        copy->elseBody() = run(branch->elseBody());
-        out.push_back(copy);
-      } else {
-        out.push_back(e);
+      Expr* copy = copyWithBodies(e, [&](const Statements& body) { return run(body); });
+      auto* loop = tryAs<ForLoop>(copy);
+      if (loop != nullptr && !loop->isTrivial()) {
+        hoist(loop, out);
       }
+      out.push_back(copy == nullptr ? e : copy);
     }
     return out;
   }
@@ -492,18 +483,10 @@ class ThreadLoopMaker {
 
   // Loops and branches stay around those over threads.
   void compose(Expr* e, const std::vector<Val*>& conditions, Statements& out) {
-    if (auto* loop = tryAs<ForLoop>(e)) {
-      ForLoop* copy = loop->emptyCopy();
-      copy->body() = inLoops(loop->body(), conditions);
-      out.push_back(copy);
-      return;
-    }
-    auto* branch = e->as<IfThenElse>();
-    if (isUniform(branch->condition())) {
-      auto* copy = B::create<IfThenElse>(branch->condition());
-      copy->thenBody() = inLoops(branch->thenBody(), conditions);
-      copy->elseBody() = inLoops(branch->elseBody(), conditions);
-      out.push_back(copy);
+    auto* branch = tryAs<IfThenElse>(e);
+    if (branch == nullptr || isUniform(branch->condition())) {
+      out.push_back(
+          copyWithBodies(e, [&](const Statements& body) { return inLoops(body, conditions); }));
       return;
     }
     std::vector<Val*> taken = conditions;
