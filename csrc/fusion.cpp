@@ -113,7 +113,7 @@ std::optional<LaunchNumber> Fusion::launchNumber(const Val* v) const {
     const Val* factor = product->in(1 - i);
     std::optional<LaunchNumber> number = launchNumber(product->in(i));
     if (number.has_value() && number->padded == nullptr && factor->isConstInt()) {
-      const auto times = std::get<int64_t>(factor->value());
+      const auto times = factor->intValue();
       return LaunchNumber{product->output(0), nullptr, number->most * times,
                           number->by_warps || times % kWarp == 0};
     }

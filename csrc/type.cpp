@@ -4,45 +4,80 @@
 
 #include <base/error.h>
 
+#include <array>
 #include <ostream>
 
 namespace nvfuser {
 
-int64_t dataTypeSizeBits(DataType t, DataType index_type) {
-  switch (t) {
-    case DataType::ComplexDouble:
-      return 128;
-    case DataType::Double:
-    case DataType::Int:
-    case DataType::UInt64:
-    case DataType::ComplexFloat:
-      return 64;
-    case DataType::Float:
-    case DataType::Int32:
-    case DataType::UInt32:
-      return 32;
-    case DataType::Half:
-    case DataType::BFloat16:
-    case DataType::Int16:
-    case DataType::UInt16:
-      return 16;
-    case DataType::Float8_e4m3fn:
-    case DataType::Float8_e5m2:
-    case DataType::Float8_e8m0fnu:
-    case DataType::Float4_e2m1fn_x2:
-    case DataType::Bool:
-    case DataType::Int8:
-    case DataType::UInt8:
-      return 8;
-    case DataType::Float4_e2m1fn:
-      return 4;
-    case DataType::Index:
-      NVF_ERROR(index_type == DataType::Int || index_type == DataType::Int32);
-      return index_type == DataType::Int ? 64 : 32;
-    case DataType::Null:
-      break;
+namespace {
+
+struct TypeInfo {
+  DataType type;
+  std::string_view name;
+  int64_t bits; // 0: it has no size, or none of its own
+  std::string_view in_text;
+  std::string_view in_torch;
+  std::string_view in_torch_too; // torch has two names for some
+};
+
+constexpr std::array kTypes = {
+    TypeInfo{DataType::Double, "Double", 64, "double", "float64", "double"},
+    TypeInfo{DataType::Float, "Float", 32, "float", "float32", "float"},
+    TypeInfo{DataType::Half, "Half", 16, "__half", "float16", "half"},
+    TypeInfo{DataType::BFloat16, "BFloat16", 16, "__bfloat", "bfloat16", ""},
+    TypeInfo{DataType::Float8_e4m3fn, "Float8_e4m3fn", 8, "__e4m3", "float8_e4m3fn", ""},
+    TypeInfo{DataType::Float8_e5m2, "Float8_e5m2", 8, "__e5m2", "float8_e5m2", ""},
+    TypeInfo{DataType::Float8_e8m0fnu, "Float8_e8m0fnu", 8, "__e8m0", "float8_e8m0fnu", ""},
+    TypeInfo{DataType::Float4_e2m1fn, "Float4_e2m1fn", 4, "__e2m1", "float4_e2m1fn", ""},
+    TypeInfo{DataType::Float4_e2m1fn_x2, "Float4_e2m1fn_x2", 8, "__e2m1_x2", "float4_e2m1fn_x2",
+             ""},
+    TypeInfo{DataType::Int, "Int", 64, "int64_t", "int64", "long"},
+    TypeInfo{DataType::Int32, "Int32", 32, "int", "int32", "int"},
+    TypeInfo{DataType::UInt64, "UInt64", 64, "uint64_t", "uint64", ""},
+    TypeInfo{DataType::Index, "Index", 0, "nvfuser_index_t", "index", ""},
+    TypeInfo{DataType::Bool, "Bool", 8, "bool", "bool", ""},
+    TypeInfo{DataType::ComplexFloat, "ComplexFloat", 64, "std::complex<float>", "complex64",
+             "cfloat"},
+    TypeInfo{DataType::ComplexDouble, "ComplexDouble", 128, "std::complex<double>", "complex128",
+             "cdouble"},
+    TypeInfo{DataType::Int8, "Int8", 8, "int8_t", "int8", ""},
+    TypeInfo{DataType::UInt8, "UInt8", 8, "uint8_t", "uint8", ""},
+    TypeInfo{DataType::Int16, "Int16", 16, "int16_t", "int16", "short"},
+    TypeInfo{DataType::UInt16, "UInt16", 16, "uint16_t", "uint16", ""},
+    TypeInfo{DataType::UInt32, "UInt32", 32, "uint32_t", "uint32", ""},
+    TypeInfo{DataType::Null, "Null", 0, "null_type", "null", ""},
+};
+
+constexpr bool areInOrder() {
+  for (size_t i = 0; i < kTypes.size(); ++i) {
+    if (kTypes[i].type != static_cast<DataType>(i)) {
+      return false;
+    }
   }
-  NVF_THROW("data type ", t, " has no size");
+  return kTypes.back().type == DataType::Null;
+}
+static_assert(areInOrder(), "a row for each DataType");
+
+const TypeInfo& infoOf(DataType t) {
+  const auto at = static_cast<size_t>(t);
+  NVF_ERROR(at < kTypes.size(), "no data type has the number ", at);
+  return kTypes[at];
+}
+
+bool isOffered(DataType t) {
+  return t < DataType::Int8;
+}
+
+} // namespace
+
+int64_t dataTypeSizeBits(DataType t, DataType index_type) {
+  if (t == DataType::Index) {
+    NVF_ERROR(index_type == DataType::Int || index_type == DataType::Int32);
+    t = index_type;
+  }
+  const int64_t bits = infoOf(t).bits;
+  NVF_ERROR(bits != 0, "data type ", t, " has no size");
+  return bits;
 }
 
 int64_t dataTypeSizeBytes(DataType t, DataType index_type) {
@@ -52,53 +87,7 @@ int64_t dataTypeSizeBytes(DataType t, DataType index_type) {
 }
 
 std::string_view typeName(DataType t) {
-  switch (t) {
-    case DataType::Double:
-      return "double";
-    case DataType::Float:
-      return "float";
-    case DataType::Half:
-      return "__half";
-    case DataType::BFloat16:
-      return "__bfloat";
-    case DataType::Float8_e4m3fn:
-      return "__e4m3";
-    case DataType::Float8_e5m2:
-      return "__e5m2";
-    case DataType::Float8_e8m0fnu:
-      return "__e8m0";
-    case DataType::Float4_e2m1fn:
-      return "__e2m1";
-    case DataType::Float4_e2m1fn_x2:
-      return "__e2m1_x2";
-    case DataType::Int:
-      return "int64_t";
-    case DataType::Int32:
-      return "int";
-    case DataType::UInt64:
-      return "uint64_t";
-    case DataType::Index:
-      return "nvfuser_index_t";
-    case DataType::Bool:
-      return "bool";
-    case DataType::ComplexFloat:
-      return "std::complex<float>";
-    case DataType::ComplexDouble:
-      return "std::complex<double>";
-    case DataType::Int8:
-      return "int8_t";
-    case DataType::UInt8:
-      return "uint8_t";
-    case DataType::Int16:
-      return "int16_t";
-    case DataType::UInt16:
-      return "uint16_t";
-    case DataType::UInt32:
-      return "uint32_t";
-    case DataType::Null:
-      return "null_type";
-  }
-  return "?";
+  return infoOf(t).in_text;
 }
 
 std::string_view kernelTypeName(DataType t) {
@@ -112,52 +101,8 @@ std::string_view kernelTypeName(DataType t) {
   }
 }
 
-namespace {
-
-struct TorchNames {
-  DataType type;
-  std::string_view name;
-  std::string_view other; // torch has two names for some
-};
-
-constexpr TorchNames kTorchNames[] = {
-    {DataType::Double, "float64", "double"},
-    {DataType::Float, "float32", "float"},
-    {DataType::Half, "float16", "half"},
-    {DataType::BFloat16, "bfloat16", ""},
-    {DataType::Float8_e4m3fn, "float8_e4m3fn", ""},
-    {DataType::Float8_e5m2, "float8_e5m2", ""},
-    {DataType::Float8_e8m0fnu, "float8_e8m0fnu", ""},
-    {DataType::Float4_e2m1fn, "float4_e2m1fn", ""},
-    {DataType::Float4_e2m1fn_x2, "float4_e2m1fn_x2", ""},
-    {DataType::Int, "int64", "long"},
-    {DataType::Int32, "int32", "int"},
-    {DataType::UInt64, "uint64", ""},
-    {DataType::Index, "index", ""},
-    {DataType::Bool, "bool", ""},
-    {DataType::ComplexFloat, "complex64", "cfloat"},
-    {DataType::ComplexDouble, "complex128", "cdouble"},
-    {DataType::Int8, "int8", ""},
-    {DataType::UInt8, "uint8", ""},
-    {DataType::Int16, "int16", "short"},
-    {DataType::UInt16, "uint16", ""},
-    {DataType::UInt32, "uint32", ""},
-    {DataType::Null, "null", ""},
-};
-
-bool isOffered(DataType t) {
-  return t < DataType::Int8;
-}
-
-} // namespace
-
 std::string_view torchName(DataType t) {
-  for (const TorchNames& row : kTorchNames) {
-    if (row.type == t) {
-      return row.name;
-    }
-  }
-  return "?";
+  return infoOf(t).in_torch;
 }
 
 std::optional<DataType> dataTypeNamed(std::string_view name) {
@@ -165,9 +110,9 @@ std::optional<DataType> dataTypeNamed(std::string_view name) {
   if (name.substr(0, kModule.size()) == kModule) {
     name.remove_prefix(kModule.size());
   }
-  for (const TorchNames& row : kTorchNames) {
+  for (const TypeInfo& row : kTypes) {
     if (isOffered(row.type) && !name.empty() &&
-        (name == row.name || name == row.other || name == enumName(row.type))) {
+        (name == row.name || name == row.in_torch || name == row.in_torch_too)) {
       return row.type;
     }
   }
@@ -175,53 +120,7 @@ std::optional<DataType> dataTypeNamed(std::string_view name) {
 }
 
 std::string_view enumName(DataType t) {
-  switch (t) {
-    case DataType::Double:
-      return "Double";
-    case DataType::Float:
-      return "Float";
-    case DataType::Half:
-      return "Half";
-    case DataType::BFloat16:
-      return "BFloat16";
-    case DataType::Float8_e4m3fn:
-      return "Float8_e4m3fn";
-    case DataType::Float8_e5m2:
-      return "Float8_e5m2";
-    case DataType::Float8_e8m0fnu:
-      return "Float8_e8m0fnu";
-    case DataType::Float4_e2m1fn:
-      return "Float4_e2m1fn";
-    case DataType::Float4_e2m1fn_x2:
-      return "Float4_e2m1fn_x2";
-    case DataType::Int:
-      return "Int";
-    case DataType::Int32:
-      return "Int32";
-    case DataType::UInt64:
-      return "UInt64";
-    case DataType::Index:
-      return "Index";
-    case DataType::Bool:
-      return "Bool";
-    case DataType::ComplexFloat:
-      return "ComplexFloat";
-    case DataType::ComplexDouble:
-      return "ComplexDouble";
-    case DataType::Int8:
-      return "Int8";
-    case DataType::UInt8:
-      return "UInt8";
-    case DataType::Int16:
-      return "Int16";
-    case DataType::UInt16:
-      return "UInt16";
-    case DataType::UInt32:
-      return "UInt32";
-    case DataType::Null:
-      return "Null";
-  }
-  return "?";
+  return infoOf(t).name;
 }
 
 std::string_view parallelTag(ParallelType p) {

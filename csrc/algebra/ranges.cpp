@@ -560,11 +560,8 @@ bool Engine::nonNegative(Ref a) {
   bool result = false;
   {
     DepthGuard guard(proof_depth_);
-    try {
-      result = searchNonNegative(a, budget);
-    } catch (const CoefficientOverflow&) { // NOLINT(bugprone-empty-catch)
-      // A bound too large to compute with proves nothing.
-    }
+    // A bound too large to compute with proves nothing.
+    result = unlessOverflow(false, [&] { return searchNonNegative(a, budget); });
   }
   if (cacheable) {
     nonnegative_memo_[a] = result;

@@ -9,11 +9,11 @@
 namespace nvfuser {
 namespace {
 
-using symbolic::CoefficientOverflow;
 using symbolic::Engine;
 using symbolic::Interval;
 using symbolic::Kind;
 using symbolic::Ref;
+using symbolic::unlessOverflow;
 
 bool canSimplify(const Val* v) {
   return v->isScalar() && (v->dtype() == DataType::Bool || symbolic::isSimplifiable(v->dtype()));
@@ -107,11 +107,7 @@ Val* Simplifier::simplify(Val* v) {
   if (!canSimplify(v) || v->isConst()) {
     return v;
   }
-  try {
-    return impl_->simplify(v);
-  } catch (const CoefficientOverflow&) {
-    return v;
-  }
+  return unlessOverflow(v, [&] { return impl_->simplify(v); });
 }
 
 bool Simplifier::provablyEqual(Val* a, Val* b) {
@@ -121,11 +117,7 @@ bool Simplifier::provablyEqual(Val* a, Val* b) {
   if (!canSimplify(a) || !canSimplify(b)) {
     return false;
   }
-  try {
-    return impl_->equal(a, b);
-  } catch (const CoefficientOverflow&) {
-    return false;
-  }
+  return unlessOverflow(false, [&] { return impl_->equal(a, b); });
 }
 
 bool Simplifier::provablyTrue(Val* predicate) {
@@ -133,32 +125,26 @@ bool Simplifier::provablyTrue(Val* predicate) {
   if (!canSimplify(predicate)) {
     return false;
   }
-  try {
-    return impl_->engine.read(predicate)->isBool(true);
-  } catch (const CoefficientOverflow&) {
-    return false;
-  }
+  return unlessOverflow(false, [&] { return impl_->engine.read(predicate)->isBool(true); });
 }
 
 bool Simplifier::provablyDivisible(Val* value, Val* factor) {
   if (!canSimplify(value) || !canSimplify(factor)) {
     return false;
   }
-  try {
+  return unlessOverflow(false, [&] {
     Engine& engine = impl_->engine;
     const Ref a = engine.read(value);
     const Ref b = engine.read(factor);
     return a->kind == Kind::Poly && b->kind == Kind::Poly && engine.divisible(a, b);
-  } catch (const CoefficientOverflow&) {
-    return false;
-  }
+  });
 }
 
 Range Simplifier::rangeOf(Val* v) {
   if (!canSimplify(v)) {
     return {};
   }
-  try {
+  return unlessOverflow(Range(), [&] {
     Engine& engine = impl_->engine;
     const Ref r = engine.read(v);
     if (r->kind != Kind::Poly) {
@@ -175,9 +161,7 @@ Range Simplifier::rangeOf(Val* v) {
       out.max = static_cast<int64_t>(i.hi);
     }
     return out;
-  } catch (const CoefficientOverflow&) {
-    return {};
-  }
+  });
 }
 
 Val* simplify(Val* v, const Assumptions& assumptions) {

@@ -20,6 +20,16 @@ namespace nvfuser::symbolic {
 // Thrown when a coefficient leaves 64 bits; the public functions then leave the expression alone.
 struct CoefficientOverflow : std::exception {};
 
+// What `compute` returns, or `otherwise` where a coefficient overflows.
+template <class T, class Compute>
+T unlessOverflow(T otherwise, Compute compute) {
+  try {
+    return compute();
+  } catch (const CoefficientOverflow&) {
+    return otherwise;
+  }
+}
+
 int64_t checkedAdd(int64_t a, int64_t b);
 int64_t checkedMul(int64_t a, int64_t b);
 

@@ -48,8 +48,8 @@ class Cut {
     std::map<std::string, int64_t> out;
     for (const TensorView* tv : fusion_->allTvs()) {
       int64_t bits = dataTypeSizeBits(tv->dtype());
-      for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
-        bits *= id->isBroadcast() ? 1 : std::get<int64_t>(id->extent()->value());
+      for (const IterDomain* id : logicalIds(tv)) {
+        bits *= id->isBroadcast() ? 1 : id->extent()->intValue();
       }
       out[nameOf(tv)] = bits / 8;
     }

@@ -160,7 +160,7 @@ void bindIntrospection(py::module_& m) {
       "_logical_extents",
       [](TensorView* tv) {
         py::list out;
-        for (IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+        for (IterDomain* id : logicalIds(tv)) {
           out.append(result(id->getMaybeExpandedExtent()));
         }
         return out;

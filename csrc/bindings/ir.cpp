@@ -15,7 +15,7 @@ std::vector<std::shared_ptr<IterDomain>> ids(const std::vector<IterDomain*>& lis
 }
 
 IterDomain* logicalDim(TensorView* tv, int64_t dim) {
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   const auto n = static_cast<int64_t>(logical.size());
   const int64_t wrapped = dim < 0 ? dim + n : dim;
   NVF_CHECK(wrapped >= 0 && wrapped < n, "Tried to access out of boundary index ", dim, " of ",
@@ -39,8 +39,7 @@ using TvClass = py::class_<Tv, Val, std::shared_ptr<Tv>>;
 
 void bindDomains(TvClass& type) {
   type.def_property_readonly(
-          "ndim", [](Tv* tv) { return TensorDomain::noReductions(tv->getLogicalDomain()).size(); },
-          "Number of dimensions.")
+          "ndim", [](Tv* tv) { return logicalIds(tv).size(); }, "Number of dimensions.")
       .def(
           "size",
           [](Tv* tv, int64_t dim) {
@@ -51,7 +50,7 @@ void bindDomains(TvClass& type) {
           "shape",
           [](Tv* tv) {
             py::typing::List<ScalarResult> out;
-            for (IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+            for (IterDomain* id : logicalIds(tv)) {
               out.append(scalarResult(id->getMaybeExpandedExtent()));
             }
             return out;

@@ -122,7 +122,7 @@ struct Sharding {
 
 // The logical axis that a loop axis comes from, along outer sides.
 int64_t logicalAxisOf(const TensorView* tv, const IterDomain* id) {
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   while (id != nullptr) {
     const auto it = std::find(logical.begin(), logical.end(), id);
     if (it != logical.end()) {

@@ -130,33 +130,6 @@ void bindParams(py::module_& m) {
   bindTuning(m);
   bindLaunchParams(m);
   bindHeuristicParams(m);
-  py::class_<PointwiseParams, HeuristicParams, std::shared_ptr<PointwiseParams>>(
-      m, "PointwiseParams", "Parameters of the pointwise scheduler.")
-      .def(py::init<>())
-      .def_readwrite("break_point", &PointwiseParams::break_point)
-      .def_readwrite("split_block", &PointwiseParams::split_block)
-      .def_readwrite("split_grid_y_dim", &PointwiseParams::split_grid_y_dim)
-      .def_readwrite("flip_grid_binding", &PointwiseParams::flip_grid_binding)
-      .def_readwrite("vectorization_factor", &PointwiseParams::vectorization_factor)
-      .def_readwrite("unroll_factor_inner", &PointwiseParams::unroll_factor_inner)
-      .def_readwrite("unroll_factor_outer", &PointwiseParams::unroll_factor_outer)
-      .def_readwrite("bulk_loads", &PointwiseParams::bulk_loads)
-      .def_readwrite("aligned_inputs", &PointwiseParams::aligned_inputs)
-      .def("__repr__", &PointwiseParams::toString);
-
-  py::class_<TransposeParams, HeuristicParams, std::shared_ptr<TransposeParams>>(
-      m, "TransposeParams", "Parameters of the transpose scheduler.")
-      .def(py::init<>())
-      .def_readwrite("merged_1", &TransposeParams::merged_1)
-      .def_readwrite("merged_2", &TransposeParams::merged_2)
-      .def_readwrite("tile_1", &TransposeParams::tile_1)
-      .def_readwrite("tile_2", &TransposeParams::tile_2)
-      .def_readwrite("vectorization_1", &TransposeParams::vectorization_1)
-      .def_readwrite("vectorization_2", &TransposeParams::vectorization_2)
-      .def_readwrite("threads", &TransposeParams::threads)
-      .def_readwrite("blocks_along_2", &TransposeParams::blocks_along_2)
-      .def_readwrite("threads_in_loops", &TransposeParams::threads_in_loops)
-      .def("__repr__", &TransposeParams::toString);
 }
 
 } // namespace nvfuser::python

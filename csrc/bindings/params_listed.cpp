@@ -1,20 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parameters that are lists of fields: of the reduction and matmul schedulers.
+// Parameters that are lists of fields: of the schedulers but for the greedy one.
 #include <bindings/bindings.h>
 
 #include <base/error.h>
 #include <scheduler/matmul_params.h>
+#include <scheduler/pointwise_params.h>
 #include <scheduler/reduction_params.h>
+#include <scheduler/transpose_params.h>
 
 namespace nvfuser::python {
 
 namespace {
 
+// `own`: a field that schedulers set and users see by _fields() alone.
 template <class P>
-auto bindListed(py::module_& m, const char* name, const char* doc) {
+auto bindListed(py::module_& m, const char* name, const char* doc, std::string_view own = "") {
   py::class_<P, HeuristicParams, std::shared_ptr<P>> params(m, name, doc);
   params.def(py::init<>()).def("__repr__", &P::toString);
-  P::fields([&](const char* field, auto member) { params.def_readwrite(field, member); });
+  P::fields([&](const char* field, auto member) {
+    if (field != own) {
+      params.def_readwrite(field, member);
+    }
+  });
   return params;
 }
 
@@ -130,6 +137,10 @@ void bindListedParams(py::module_& m) {
       m, "ReductionParams", "Parameters of the reduction and persistent schedulers.");
   ReductionParams::following(
       [&](const char* name, auto get) { bindFollowing(reduction, name, get); });
+  bindListed<PointwiseParams>(m, "PointwiseParams", "Parameters of the pointwise scheduler.",
+                              "not_vectorized");
+  bindListed<TransposeParams>(m, "TransposeParams", "Parameters of the transpose scheduler.",
+                              "not_vectorized");
   bindListed<MatmulParams>(m, "MatmulParams", "Parameters of the matmul scheduler.");
 }
 

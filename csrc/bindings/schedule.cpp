@@ -68,6 +68,7 @@ std::unique_ptr<HeuristicParams> heuristics(Fusion& definition, SchedulerType ty
   const Device device = chooseDevice(&fusion, args.views(), defaultDevice());
   checkInputs(&fusion, args.views(), device);
   SchedulerRuntimeInfo info(&fusion, args.views(), machineModel(device));
+  info.setWishes(ScheduleWishes::ofOptions());
   return computeHeuristics(&fusion, type, info);
 }
 

@@ -15,46 +15,14 @@ bool use_torch = true;
 
 const char* libraryTypeName(DataType dtype, bool torch) {
   switch (dtype) {
-    case DataType::Double:
-      return "float64";
-    case DataType::Float:
-      return "float32";
-    case DataType::Half:
-      return "float16";
-    case DataType::BFloat16:
-      return "bfloat16";
-    case DataType::Float8_e4m3fn:
-      return "float8_e4m3fn";
-    case DataType::Float8_e5m2:
-      return "float8_e5m2";
-    case DataType::Float8_e8m0fnu:
-      return "float8_e8m0fnu";
-    case DataType::Float4_e2m1fn_x2:
-      return torch ? "float4_e2m1fn_x2" : nullptr;
-    case DataType::Int:
-      return "int64";
-    case DataType::Int32:
-      return "int32";
-    case DataType::Int16:
-      return "int16";
-    case DataType::Int8:
-      return "int8";
-    case DataType::UInt64:
-      return "uint64";
-    case DataType::UInt32:
-      return "uint32";
-    case DataType::UInt16:
-      return "uint16";
-    case DataType::UInt8:
-      return "uint8";
-    case DataType::Bool:
-      return "bool";
-    case DataType::ComplexFloat:
-      return "complex64";
-    case DataType::ComplexDouble:
-      return "complex128";
-    default:
+    case DataType::Float4_e2m1fn:
+    case DataType::Index:
+    case DataType::Null:
       return nullptr;
+    case DataType::Float4_e2m1fn_x2:
+      return torch ? torchName(dtype).data() : nullptr;
+    default:
+      return torchName(dtype).data();
   }
 }
 

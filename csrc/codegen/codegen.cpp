@@ -88,8 +88,7 @@ void KernelPrinter::nameExtents() {
     if (p.kind != KernelParam::Kind::Tensor) {
       continue;
     }
-    const auto ids =
-        TensorDomain::noReductions(static_cast<TensorView*>(p.val)->getLogicalDomain());
+    const auto ids = logicalIds(p.val);
     for (size_t i = 0; i < ids.size(); ++i) {
       const Val* extent = ids[i]->getMaybeExpandedExtent();
       if (!extent->isConst() && extent->definition() == nullptr) {

@@ -105,8 +105,7 @@ bool isSum(const Expr* e) {
 
 bool hasBroadcast(const Val* v) {
   const auto* tv = tryAs<TensorView>(v);
-  return tv != nullptr && std::any_of(tv->getLogicalDomain().begin(), tv->getLogicalDomain().end(),
-                                      [](const IterDomain* id) { return id->isBroadcast(); });
+  return tv != nullptr && tv->hasBroadcast();
 }
 
 // Whether `statistic` is computed from sums of the value with this number (of one element, where

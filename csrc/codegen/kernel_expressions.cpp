@@ -17,12 +17,12 @@ bool isIndexType(DataType t) {
 }
 
 bool fitsInt32(const Val* v) {
-  return std::in_range<int32_t>(std::get<int64_t>(v->value()));
+  return std::in_range<int32_t>(v->intValue());
 }
 
 // Extents, of the loops around that run, and constants; scalars of the user may be 0.
 bool isNonzeroDivisor(const Val* v) {
-  return v->isConstInt() ? std::get<int64_t>(v->value()) != 0 : v->dtype() == DataType::Index;
+  return v->isConstInt() ? v->intValue() != 0 : v->dtype() == DataType::Index;
 }
 
 } // namespace
@@ -288,6 +288,42 @@ bool KernelPrinter::widens(DataType from, DataType to) const {
   return from_narrow && to == DataType::Int;
 }
 
+namespace {
+
+bool isIndexOp(const ElementwiseOp* op) {
+  return !op->isTensorExpr() && isIndexType(op->out()->dtype());
+}
+
+// Sums and products of the same kind read better without parentheses on the left.
+bool continues(const ElementwiseOp* op) {
+  const Val* left = op->in(0);
+  const auto* before = tryAs<ElementwiseOp>(left->definition());
+  return (op->op() == OpType::Add || op->op() == OpType::LogicalAnd) && before != nullptr &&
+         left->kind() == ValKind::Val && before->op() == op->op();
+}
+
+} // namespace
+
+std::vector<Text> KernelPrinter::operandsOf(const ElementwiseOp* op, Text& result) {
+  const OpInfo& info = opInfo(op->op());
+  std::vector<Text> in;
+  for (size_t i = 0; i < op->inputs().size(); ++i) {
+    const bool is_condition = op->op() == OpType::Where && i == 0;
+    const bool as_is = is_condition || info.arity == 1 || info.rule == TypeRule::LogicalBool ||
+                       info.rule == TypeRule::MakeComplex;
+    in.push_back(as_is ? scalar(op->in(i)) : convertedScalar(op->in(i), operandType(op)));
+    result.level = std::max(result.level, in.back().level);
+    result.wide = result.wide || in.back().wide;
+    result.from_element = result.from_element || in.back().from_element;
+  }
+  if (isIndexOp(op) || isBoolean(op->out()->dtype())) {
+    for (size_t i = 0; i < in.size(); ++i) {
+      in[i] = hoisted(in[i], result.level, op->in(i)->dtype());
+    }
+  }
+  return in;
+}
+
 Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   std::optional<Text> in_float = op->op() == OpType::Cast    ? conversion(op)
                                  : op->op() == OpType::Where ? floatSelection(op)
@@ -299,28 +335,14 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   const DataType type = operandType(op);
   const DataType out_type = op->out()->dtype();
   const auto* out = tryAs<TensorIndex>(op->output(0));
-  const bool is_index = !op->isTensorExpr() && isIndexType(out_type);
-  std::vector<Text> in;
+  const bool is_index = isIndexOp(op);
   Text result; // without its text
-  for (size_t i = 0; i < op->inputs().size(); ++i) {
-    const bool is_condition = op->op() == OpType::Where && i == 0;
-    const bool as_is = is_condition || info.arity == 1 || info.rule == TypeRule::LogicalBool ||
-                       info.rule == TypeRule::MakeComplex;
-    in.push_back(as_is ? scalar(op->in(i)) : convertedScalar(op->in(i), type));
-    result.level = std::max(result.level, in.back().level);
-    result.wide = result.wide || in.back().wide;
-    result.from_element = result.from_element || in.back().from_element;
-  }
+  const std::vector<Text> in = operandsOf(op, result);
   const auto made = [&result](std::string text, bool compound) {
     result.text = std::move(text);
     result.compound = compound;
     return result;
   };
-  if (is_index || isBoolean(out_type)) {
-    for (size_t i = 0; i < in.size(); ++i) {
-      in[i] = hoisted(in[i], result.level, op->in(i)->dtype());
-    }
-  }
   auto call = [&](const std::string& function) {
     std::string text = function + "(";
     for (size_t i = 0; i < in.size(); ++i) {
@@ -374,19 +396,12 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) && !is_approximate &&
                      !(op->op() == OpType::BitwiseNot && isBoolean(type));
   if (!infix) {
-    const std::string space = is_approximate ? "nvf::approx::" : "nvf::";
-    return call(space + info.name);
+    return call(std::string(is_approximate ? "nvf::approx::" : "nvf::") + info.name);
   }
   if (in.size() == 1) {
     return made(info.infix + in[0].operand(), true);
   }
-  // Sums and products of the same kind read better without parentheses on the left.
-  const bool chain = in[0].compound &&
-                     (op->op() == OpType::Add || op->op() == OpType::LogicalAnd) &&
-                     op->in(0)->definition() != nullptr && op->in(0)->kind() == ValKind::Val &&
-                     op->in(0)->definition()->kind() == ExprKind::ElementwiseOp &&
-                     static_cast<ElementwiseOp*>(op->in(0)->definition())->op() == op->op();
-  const std::string left = chain ? in[0].text : in[0].operand();
+  const std::string left = in[0].compound && continues(op) ? in[0].text : in[0].operand();
   return made(left + " " + info.infix + " " + in[1].operand(), true);
 }
 

@@ -189,6 +189,8 @@ class KernelPrinter {
   // Whether a conversion of integers is one to more bits.
   bool widens(DataType from, DataType to) const;
   Text elementwise(const ElementwiseOp* op);
+  // `result`: where what is made of them belongs.
+  std::vector<Text> operandsOf(const ElementwiseOp* op, Text& result);
 
   const Kernel* kernel_;
   std::unordered_set<const Expr*> approximate_;

@@ -42,7 +42,7 @@ bool KernelPrinter::mayRunEarly(const Expr* e) const {
   if (e->kind() == ExprKind::Allocate) {
     return true;
   }
-  if (e->kind() != ExprKind::LoadStoreOp && e->kind() != ExprKind::ElementwiseOp) {
+  if (!isElementOp(e)) {
     return false;
   }
   const auto* to = tryAs<TensorIndex>(e->output(0));
@@ -117,7 +117,7 @@ void KernelPrinter::loop(const ForLoop* l) {
   if (l->isTrivial()) {
     const int saved = vector_;
     if (isParallelTypeVectorize(l->parallelType()) && !l->extent()->isOneInt()) {
-      vector_ = static_cast<int>(std::get<int64_t>(l->extent()->value()));
+      vector_ = static_cast<int>(l->extent()->intValue());
     }
     for (const Expr* e : l->body()) {
       statement(e);
@@ -282,7 +282,7 @@ void KernelPrinter::allocate(const Allocate* a) {
          (offset.text == "0" ? std::string() : " + " + offset.operand()) + ");");
     return;
   }
-  int64_t size = std::get<int64_t>(a->size()->value());
+  int64_t size = a->size()->intValue();
   if (kernel_->thread_loops.registers.count(a->tv()) != 0) {
     constexpr int64_t kVectorElements = 16;
     sizes_[a->tv()] = size;

@@ -4,6 +4,7 @@
 
 #include <codegen/statements.h>
 #include <ir/evaluator.h>
+#include <kernel/accesses.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -84,7 +85,7 @@ void WideRegisters::findCandidates(const Statements& statements) {
     if (e->kind() == ExprKind::Allocate) {
       continue;
     }
-    if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+    if (!isElementOp(e)) {
       for (const TensorView* tv : accessedWhole(e)) {
         candidates_.erase(tv);
       }

@@ -41,15 +41,8 @@ void initialize(LoadedDriver& loaded) {
   }
 }
 
-LoadedDriver loadDriver() {
-  LoadedDriver loaded;
-  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* reason = dlerror();
-    loaded.error = detail::streamToString("the CUDA driver cannot be opened (",
-                                          reason != nullptr ? reason : "libcuda.so.1", ")");
-    return loaded;
-  }
+// Returns the names of those that are needed and lacking.
+std::string findFunctions(void* library, Driver& f) {
   std::string missing;
   auto get = [&](auto& function, const char* name, bool required = true) {
     void* symbol = dlsym(library, name);
@@ -59,7 +52,6 @@ LoadedDriver loadDriver() {
     }
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol);
   };
-  Driver& f = loaded.functions;
   get(f.cuInit, "cuInit");
   get(f.cuDriverGetVersion, "cuDriverGetVersion");
   get(f.cuGetErrorName, "cuGetErrorName");
@@ -117,6 +109,19 @@ LoadedDriver loadDriver() {
   get(f.cuGraphExecKernelNodeSetParams, "cuGraphExecKernelNodeSetParams_v2", false);
   get(f.cuGraphLaunch, "cuGraphLaunch", false);
   get(f.cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled", false);
+  return missing;
+}
+
+LoadedDriver loadDriver() {
+  LoadedDriver loaded;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    loaded.error = detail::streamToString("the CUDA driver cannot be opened (",
+                                          reason != nullptr ? reason : "libcuda.so.1", ")");
+    return loaded;
+  }
+  const std::string missing = findFunctions(library, loaded.functions);
   if (!missing.empty()) {
     loaded.error = detail::streamToString("the CUDA driver is too old: it lacks ", missing,
                                           "; CUDA 12.0 or newer is needed");

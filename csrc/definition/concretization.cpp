@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <base/hash.h>
+#include <ir/op_traits.h>
 #include <ops/utils.h>
 
 #include <algorithm>
@@ -84,7 +85,7 @@ std::unordered_set<const Val*> extentsOfInputs(const Fusion& fusion) {
   std::unordered_set<const Val*> out;
   for (const Val* v : fusion.inputs()) {
     if (v->isTensor()) {
-      for (const IterDomain* id : logicalIds(v->as<TensorView>())) {
+      for (const IterDomain* id : logicalIds(v)) {
         out.insert(id->getMaybeExpandedExtent());
       }
     }
@@ -102,7 +103,7 @@ std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fus
       continue;
     }
     const auto* op = static_cast<const ExpandOp*>(e);
-    const Ids ids = logicalIds(op->input(0)->as<TensorView>());
+    const Ids ids = logicalIds(op->input(0));
     for (size_t d = 0; d < ids.size(); ++d) {
       const Val* size = op->shape()[d];
       if (ids[d]->isBroadcast() && !ids[d]->hasExpandedExtent() && !constInt(size) &&
@@ -120,7 +121,7 @@ std::vector<IterDomain*> dimensionsOfOpenSize(const Fusion& fusion) {
     if (!v->isTensor()) {
       continue;
     }
-    for (IterDomain* id : logicalIds(v->as<TensorView>())) {
+    for (IterDomain* id : logicalIds(v)) {
       const bool has_size = id->isIteration() || id->hasExpandedExtent();
       if (has_size && !id->getMaybeExpandedExtent()->isConst()) {
         out.push_back(id);
@@ -164,24 +165,6 @@ bool needsConcretization(const Fusion& fusion) {
 
 namespace {
 
-// What it does depends on sizes, beyond the number of its iterations.
-bool dependsOnSizes(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::LoadStoreOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReductionOp:
-    case ExprKind::WelfordOp:
-    case ExprKind::FullOp:
-    case ExprKind::RngOp:
-      return false;
-    default:
-      return true;
-  }
-}
-
 // Whether some inputs with dimensions meet none of the others but through what has none.
 bool areInputsApart(const Fusion& fusion) {
   std::unordered_map<const Val*, const Val*> parent;
@@ -191,9 +174,7 @@ bool areInputsApart(const Fusion& fusion) {
     }
     return v;
   };
-  const auto has_dims = [](const Val* v) {
-    return v->isTensor() && !logicalIds(v->as<TensorView>()).empty();
-  };
+  const auto has_dims = [](const Val* v) { return v->isTensor() && !logicalIds(v).empty(); };
   for (const Expr* e : fusion.exprs()) {
     const Val* first = nullptr;
     for (const auto* vals : {&e->inputs(), &e->outputs()}) {
@@ -235,7 +216,7 @@ SizesSeen::SizesSeen(const Fusion& fusion, bool are_given)
       are_apart_(areInputsApart(fusion)) {
   std::unordered_map<const IterDomain*, size_t> from_inner;
   for (const Val* v : fusion.inputs()) {
-    const Ids ids = v->isTensor() ? logicalIds(v->as<TensorView>()) : Ids{};
+    const Ids ids = v->isTensor() ? logicalIds(v) : Ids{};
     for (size_t d = 0; d < ids.size(); ++d) {
       from_inner[ids[d]] = ids.size() - d;
     }
@@ -377,7 +358,7 @@ std::vector<Elements> elementsOf(const Fusion& fusion, ScalarEvaluator& sizes) {
     return it->second;
   };
   const auto has_none = [&](const Val* v) {
-    const Ids ids = logicalIds(v->as<TensorView>());
+    const Ids ids = logicalIds(v);
     return std::any_of(ids.begin(), ids.end(), is_zero);
   };
   std::vector<Elements> out;

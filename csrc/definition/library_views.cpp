@@ -31,12 +31,11 @@ bool isView(const Expr* e) {
   }
 }
 
-namespace {
-
 bool isInMemory(const TensorView* tv) {
-  return tv->isFusionInput() ||
-         (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
+  return tv->isFusionInput() || tryAs<LibraryOp>(tv->definition()) != nullptr;
 }
+
+namespace {
 
 // Dimensions are in another order than in the operand.
 bool permutes(const Expr* view) {

@@ -12,6 +12,9 @@ namespace nvfuser {
 // Whether the expression gives another view of a tensor in memory.
 bool isView(const Expr* e);
 
+// An input, or a library's result.
+bool isInMemory(const TensorView* tv);
+
 // The views between a tensor in memory and the operand, in topological order: an input, a library's
 // result, or what a kernel of ours writes for it, which then is not written in two orders. Empty if
 // there is none, or something else.

@@ -399,7 +399,7 @@ class Replay {
   // A plain copy, a permutation, or an expanded broadcast made real.
   TensorView* copy(const LoadStoreOp* op, const TensorView* old_out) {
     auto* in = mapped(op->in());
-    const Ids old_in = logicalIds(op->in()->as<TensorView>());
+    const Ids old_in = logicalIds(op->in());
     const Ids& logical = old_out->getLogicalDomain();
     if (old_out->hasRoot()) {
       const Ids& root = old_out->getRootDomain();
@@ -436,7 +436,7 @@ class Replay {
     }
     // What takes the place of tensors without elements has loops where these were expanded. Along
     // such a dimension all elements are the same: the first one is left.
-    const Ids old_ids = logicalIds(op->input(0)->as<TensorView>());
+    const Ids old_ids = logicalIds(op->input(0));
     std::vector<bool> has_loop(ids.size(), false);
     for (size_t d = 0; d < ids.size(); ++d) {
       if (!op->isSqueezeDim()[d] || ids[d]->isBroadcast()) {

@@ -550,7 +550,7 @@ class Translator {
     if (out == nullptr || out->hasRoot() || out->domain()->isOrderGiven()) {
       return false;
     }
-    const Ids from = logicalIds(copy->in()->as<TensorView>());
+    const Ids from = logicalIds(copy->in());
     const Ids to = logicalIds(out);
     for (size_t d = 0; d < to.size(); ++d) {
       if (from[d]->hasExpandedExtent() && !to[d]->isBroadcast()) {

@@ -3,25 +3,12 @@
 #include <executor/output_views.h>
 
 #include <base/error.h>
+#include <ir/op_traits.h>
 
 #include <algorithm>
 
 namespace nvfuser {
 namespace {
-
-bool isViewExpr(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::LoadStoreOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::SliceOp:
-    case ExprKind::ReshapeOp:
-      return true;
-    default:
-      return false;
-  }
-}
 
 int64_t strideBefore(const TensorLayout& layout, size_t d) {
   return d < layout.sizes.size() ? layout.sizes[d] * layout.strides[d] : 1;
@@ -164,7 +151,7 @@ std::optional<ViewChain> findViewChain(const Fusion* fusion, const TensorView* o
   const TensorView* tv = out;
   while (!tv->isFusionInput()) {
     const Expr* e = tv->definition();
-    if (e == nullptr || !isViewExpr(e) || tv->dtype() == DataType::Float4_e2m1fn) {
+    if (e == nullptr || !movesElements(e) || tv->dtype() == DataType::Float4_e2m1fn) {
       return std::nullopt;
     }
     chain.exprs.push_back(e);

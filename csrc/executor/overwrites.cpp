@@ -29,16 +29,13 @@ bool visitsEachElementOnce(const Segment& segment) {
   const std::vector<Expr*>& exprs = segment.fusion->exprs();
   return std::all_of(exprs.begin(), exprs.end(), [](const Expr* e) {
     switch (e->kind()) {
-      case ExprKind::ElementwiseOp:
       case ExprKind::BroadcastOp:
       case ExprKind::SqueezeOp:
       case ExprKind::ReductionOp:
       case ExprKind::WelfordOp:
         return true;
-      case ExprKind::LoadStoreOp:
-        return !e->output(0)->as<TensorView>()->hasRoot();
       default:
-        return false;
+        return isElementwise(e);
     }
   });
 }
@@ -46,10 +43,10 @@ bool visitsEachElementOnce(const Segment& segment) {
 // The loops of a segment are those of its largest tensors: of one of these each thread has elements
 // of its own. A dimension of size 1 is no loop if it is none of any tensor.
 bool isLargest(const Segment& segment, const TensorView* tv) {
-  const TensorDomain::Ids own = TensorDomain::noReductions(tv->getLogicalDomain());
+  const TensorDomain::Ids own = logicalIds(tv);
   const std::vector<TensorView*> all = segment.fusion->allTvs();
   return std::all_of(all.begin(), all.end(), [&](const TensorView* other) {
-    const TensorDomain::Ids ids = TensorDomain::noReductions(other->getLogicalDomain());
+    const TensorDomain::Ids ids = logicalIds(other);
     for (size_t d = 0; d < ids.size() && ids.size() == own.size(); ++d) {
       if (own[d]->isBroadcast() && !ids[d]->isBroadcast()) {
         return false;
@@ -57,11 +54,6 @@ bool isLargest(const Segment& segment, const TensorView* tv) {
     }
     return ids.size() <= own.size();
   });
-}
-
-bool isElementwise(const Expr* e) {
-  return e->kind() == ExprKind::ElementwiseOp ||
-         (e->kind() == ExprKind::LoadStoreOp && !e->output(0)->as<TensorView>()->hasRoot());
 }
 
 // What an input is loaded into, or what the one operation that reads it makes: if it is read in one

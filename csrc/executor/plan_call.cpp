@@ -412,6 +412,7 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
   DataType index_type =
       runsThreadsInLoops(device) ? DataType::Int : chooseIndexType(fusion, inputs);
   SchedulerRuntimeInfo info(fusion, inputs, machineModel(device));
+  info.setWishes(ScheduleWishes::ofOptions());
   info.setWanted(&wanted);
   for (size_t i = 0; i < state.segment.outputs.size(); ++i) {
     const uint32_t value = value_of.at(state.segment.outputs[i]);

@@ -85,7 +85,7 @@ class Writer {
 };
 
 // The bytes are not those of a plan.
-struct Malformed {};
+struct Malformed : std::exception {};
 
 class Reader {
  public:
@@ -354,7 +354,7 @@ StoredKernel kernelOf(const LaunchPlan::Step& step) {
 }
 
 // A kernel that is not in the cache any more.
-struct KernelGone {};
+struct KernelGone : std::exception {};
 
 // Steps that are evaluated, by their texts: layers of a network repeat them.
 using Evaluations = std::map<std::string, std::shared_ptr<const Evaluation>>;
@@ -606,11 +606,7 @@ std::string planToBytes(const LaunchPlan& plan) {
 std::shared_ptr<LaunchPlan> planFromBytes(std::string_view bytes) {
   try {
     return readPlan(bytes);
-  } catch (const Malformed&) {
-    return nullptr;
-  } catch (const KernelGone&) {
-    return nullptr;
-  } catch (const std::exception&) { // a kernel cannot be loaded, a text is not understood
+  } catch (const std::exception&) { // malformed, a kernel is gone, a text is not understood
     return nullptr;
   }
 }

@@ -294,6 +294,7 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
     WholeDefinition definition(rewritten.empty() ? &fresh->fusion : &rewritten.front()->fusion,
                                args, machineModel(device), concretized.found);
     definition.setMakesKernels(!mustEvaluate(device));
+    definition.setWishes(ScheduleWishes::ofOptions());
     Chosen chosen = chooseRewritten(concretized, definition, left_out, wants_any_extent);
     if (chosen.concrete == nullptr && may_make == MayMake::Nothing) {
       return {};
@@ -404,6 +405,64 @@ void Planner::rewriteAndCut(ConcreteFusion& concrete) {
   cut(concrete);
 }
 
+namespace {
+
+SegmentVerdict judged(const ConcreteFusion& concrete, Fusion* segment) {
+  const LeftOut& left_out = concrete.wanted.left_out;
+  SegmentVerdict verdict;
+  if (const LibraryOp* op = librarySegmentOp(*segment)) {
+    verdict.scheduler = SchedulerType::ExprEval;
+    verdict.reason = libraryNote(*op);
+    return verdict;
+  }
+  if (!concrete.refused.empty() && segment->exprs().size() > 1) {
+    auto it = concrete.refused.find(segment->printMath());
+    if (it != concrete.refused.end()) {
+      verdict.reason = it->second;
+      return verdict;
+    }
+    if (concrete.refused.size() > kMaxRefusals) {
+      verdict.reason = "too many kernels were refused: one is made for each operation";
+      return verdict;
+    }
+  }
+  verdict.scheduler = chooseScheduler(segment, left_out);
+  if (!verdict.accepted()) {
+    verdict.reason = whyNoScheduler(segment);
+    for (const auto& [scheduler, why] : left_out) {
+      verdict.reason = canSchedule(segment, scheduler) ? why : verdict.reason;
+    }
+    verdict.conflicting = conflictingTensors(segment, left_out);
+    if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
+      verdict.scheduler = SchedulerType::ExprEval;
+    }
+  }
+  return verdict;
+}
+
+// A segment that there was before keeps what is known of it.
+void takeSegments(ConcreteFusion& concrete, std::vector<Segment> segments) {
+  for (auto& state : concrete.segments) {
+    concrete.retired.push_back(std::move(state));
+  }
+  concrete.segments.clear();
+  for (Segment& segment : segments) {
+    auto same = std::find_if(concrete.retired.begin(), concrete.retired.end(), [&](auto& old) {
+      return old->segment.exprs == segment.exprs && old->segment.outputs == segment.outputs;
+    });
+    if (same != concrete.retired.end()) {
+      concrete.segments.push_back(std::move(*same));
+      concrete.retired.erase(same);
+      continue;
+    }
+    auto state = std::make_unique<SegmentState>();
+    state->segment = std::move(segment);
+    concrete.segments.push_back(std::move(state));
+  }
+}
+
+} // namespace
+
 void Planner::cut(ConcreteFusion& concrete) {
   Fusion& fusion = concrete.fusion;
   if (fusion.outputs().empty()) {
@@ -418,38 +477,7 @@ void Planner::cut(ConcreteFusion& concrete) {
     concrete.segments.push_back(std::move(state));
     return;
   }
-  const LeftOut& left_out = concrete.wanted.left_out;
-  const SegmentJudge judge = [&](Fusion* segment) {
-    SegmentVerdict verdict;
-    if (const LibraryOp* op = librarySegmentOp(*segment)) {
-      verdict.scheduler = SchedulerType::ExprEval;
-      verdict.reason = libraryNote(*op);
-      return verdict;
-    }
-    if (!concrete.refused.empty() && segment->exprs().size() > 1) {
-      auto it = concrete.refused.find(segment->printMath());
-      if (it != concrete.refused.end()) {
-        verdict.reason = it->second;
-        return verdict;
-      }
-      if (concrete.refused.size() > kMaxRefusals) {
-        verdict.reason = "too many kernels were refused: one is made for each operation";
-        return verdict;
-      }
-    }
-    verdict.scheduler = chooseScheduler(segment, left_out);
-    if (!verdict.accepted()) {
-      verdict.reason = whyNoScheduler(segment);
-      for (const auto& [scheduler, why] : left_out) {
-        verdict.reason = canSchedule(segment, scheduler) ? why : verdict.reason;
-      }
-      verdict.conflicting = conflictingTensors(segment, left_out);
-      if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
-        verdict.scheduler = SchedulerType::ExprEval;
-      }
-    }
-    return verdict;
-  };
+  const SegmentJudge judge = [&](Fusion* segment) { return judged(concrete, segment); };
   SegmentedFusion segmented = segmentFusion(&fusion, judge, finalCopies(concrete.writes));
   while (!segmentsRespectWrites(&fusion, segmented, concrete.writes)) {
     for (const InPlaceWrite& write : concrete.writes) {
@@ -468,23 +496,7 @@ void Planner::cut(ConcreteFusion& concrete) {
   if (concrete.writes.empty()) {
     orderForMemory(segmented.segments);
   }
-  for (auto& state : concrete.segments) {
-    concrete.retired.push_back(std::move(state));
-  }
-  concrete.segments.clear();
-  for (Segment& segment : segmented.segments) {
-    auto same = std::find_if(concrete.retired.begin(), concrete.retired.end(), [&](auto& old) {
-      return old->segment.exprs == segment.exprs && old->segment.outputs == segment.outputs;
-    });
-    if (same != concrete.retired.end()) {
-      concrete.segments.push_back(std::move(*same));
-      concrete.retired.erase(same);
-      continue;
-    }
-    auto state = std::make_unique<SegmentState>();
-    state->segment = std::move(segment);
-    concrete.segments.push_back(std::move(state));
-  }
+  takeSegments(concrete, std::move(segmented.segments));
 }
 
 bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why) {

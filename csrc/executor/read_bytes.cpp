@@ -2,6 +2,7 @@
 #include <executor/read_bytes.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <runtime/bind_inputs.h>
 #include <runtime/kernel_executor.h>
 
@@ -13,23 +14,9 @@ namespace nvfuser {
 
 namespace {
 
-// What reads only as many elements of its first operand as its result has.
-bool readsPart(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::SliceOp:
-    case ExprKind::SelectOp:
-    case ExprKind::IndexSelectOp:
-    case ExprKind::GatherOp:
-    case ExprKind::EmbeddingFwdOp:
-      return true;
-    default:
-      return false;
-  }
-}
-
 double elementsOf(const TensorView* tv, ScalarEvaluator& evaluator) {
   double elements = 1;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     elements *= static_cast<double>(evaluator.evaluateInt(id->extent()));
   }
   return elements;

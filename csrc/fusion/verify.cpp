@@ -71,7 +71,7 @@ class FusionVerifier {
 
   void checkAxes(const TensorView* in, const TensorView* out) const {
     const Expr* e = out->definition();
-    const size_t rank = TensorDomain::noReductions(in->getLogicalDomain()).size();
+    const size_t rank = logicalIds(in).size();
     if (e->kind() == ExprKind::ReshapeOp && rank != out->getMaybeRootDomain().size()) {
       return; // its dimensions are not related yet
     }

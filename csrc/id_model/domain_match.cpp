@@ -15,11 +15,6 @@ IterDomain* idAt(const std::vector<Val*>& vals, size_t i) {
   return static_cast<IterDomain*>(vals[i]);
 }
 
-// Same transform, whatever it is applied to.
-bool sameTransform(const Expr* a, const Expr* b) {
-  return a->kind() == b->kind() && a->sameFields(b);
-}
-
 // One of the two tensors: its transforms towards the loops, and what the other one lacks.
 struct Side {
   IdSet missing;
@@ -127,7 +122,7 @@ DomainMatch::DomainMatch(const TensorView* producer, const TensorView* consumer,
     pairs.emplace_back(p, c);
     const Expr* p_use = p_side.useOf(p);
     const Expr* c_use = c_side.useOf(c);
-    if (p_use == nullptr || c_use == nullptr || !sameTransform(p_use, c_use)) {
+    if (p_use == nullptr || c_use == nullptr || !p_use->sameFields(c_use)) {
       continue;
     }
     bool inputs_agree = true;

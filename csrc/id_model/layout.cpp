@@ -11,7 +11,7 @@ namespace nvfuser {
 
 std::vector<MemoryDim> memoryDims(const TensorView* tv) {
   const auto& allocation = tv->getMaybeAllocationDomain();
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   std::vector<MemoryDim> dims;
   size_t position = 0;
   for (size_t i = 0; i < allocation.size(); ++i) {

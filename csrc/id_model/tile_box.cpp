@@ -87,7 +87,7 @@ TileBox TileBoxes::axisBox(const IterDomain* id) const {
   }
   TileBox box;
   if (!extent->isOneInt()) {
-    box.extent = std::get<int64_t>(extent->value());
+    box.extent = extent->intValue();
     box.axes = {group};
   }
   return box;
@@ -97,7 +97,7 @@ TileBox TileBoxes::splitBox(const Split* s, bool may_run_over, int64_t elements)
   const IdGraph& graph = ids_.exact();
   Val* inner_extent = ids_.extent(graph.group(s->inner()));
   const int64_t inner_elements =
-      inner_extent->isConstInt() ? elements * std::get<int64_t>(inner_extent->value()) : elements;
+      inner_extent->isConstInt() ? elements * inner_extent->intValue() : elements;
   TileBox outer = boxOf(s->outer(), may_run_over, inner_elements);
   TileBox inner = boxOf(s->inner(), false, elements);
   for (const TileBox* part : {&outer, &inner}) {
@@ -116,7 +116,7 @@ TileBox TileBoxes::splitBox(const Split* s, bool may_run_over, int64_t elements)
     append(outer, inner);
     return outer;
   }
-  if (!inner_extent->isConstInt() || std::get<int64_t>(inner_extent->value()) != inner.extent) {
+  if (!inner_extent->isConstInt() || inner_extent->intValue() != inner.extent) {
     return noBox("it copies every ", inner_extent->toInlineString(), "-th iteration of ",
                  s->in()->toString(), " at once; a box is made of consecutive ones");
   }
@@ -138,7 +138,7 @@ TileBox TileBoxes::mergeBox(const Merge* m, const IterDomain* id, int64_t elemen
     return merged;
   }
   const Val* extent = ids_.extent(ids_.exact().group(m->inner()));
-  if (!extent->isConstInt() || std::get<int64_t>(extent->value()) % merged.extent != 0) {
+  if (!extent->isConstInt() || extent->intValue() % merged.extent != 0) {
     return noBox("a box runs over the end of ", m->inner()->toString(),
                  ", behind which memory does not go on with ", m->outer()->toString());
   }

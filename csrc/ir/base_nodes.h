@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -165,12 +166,16 @@ class Val : public Statement {
   bool isConstInt() const {
     return std::holds_alternative<int64_t>(value_);
   }
+  // Of an integer constant.
+  int64_t intValue() const {
+    return std::get<int64_t>(value_);
+  }
   // True for the integer constants 0 and 1.
   bool isZeroInt() const {
-    return isConstInt() && std::get<int64_t>(value_) == 0;
+    return isConstInt() && intValue() == 0;
   }
   bool isOneInt() const {
-    return isConstInt() && std::get<int64_t>(value_) == 1;
+    return isConstInt() && intValue() == 1;
   }
   // Neither constant nor computed.
   bool isSymbolic() const {
@@ -226,6 +231,11 @@ class Val : public Statement {
   bool is_fusion_output_ = false;
   std::shared_ptr<const InputLabel> input_label_;
 };
+
+// The value of an integer constant; nothing for other values, and for none.
+inline std::optional<int64_t> constInt(const Val* v) {
+  return v != nullptr && v->isConstInt() ? std::optional(v->intValue()) : std::nullopt;
+}
 
 // A scalar known to the kernel text by name: threadIdx.x, T0.logical_size[1], a loop index.
 class NamedScalar : public Val {

@@ -63,7 +63,7 @@ DataType resultType(OpType op, const Val* a, const Val* b) {
 }
 
 bool isInt(const Val* v, int64_t value) {
-  return v->isConstInt() && std::get<int64_t>(v->value()) == value;
+  return v->isConstInt() && v->intValue() == value;
 }
 
 bool isBool(const Val* v, bool value) {
@@ -272,7 +272,7 @@ Val* IrBuilder::whereExpr(Val* cond, Val* a, Val* b) {
 
 Val* IrBuilder::negExpr(Val* a) {
   if (a->isConstInt()) {
-    return createIn<Val>(a->container(), -std::get<int64_t>(a->value()), a->dtype());
+    return createIn<Val>(a->container(), -a->intValue(), a->dtype());
   }
   Val* out = createIn<Val>(a->container(), a->dtype());
   createIn<ElementwiseOp>(a->container(), OpType::Neg, out, std::vector<Val*>{a});

@@ -43,7 +43,7 @@ std::string nameOfTensor(const TensorView* tv) {
 
 std::string describeType(const TensorView* tv) {
   std::vector<std::string> sizes;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     sizes.push_back(sizeText(id->getMaybeExpandedExtent()));
   }
   return std::string(torchName(tv->dtype())) + " [" + join(sizes) + "]";

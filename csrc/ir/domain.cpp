@@ -122,8 +122,7 @@ IterDomain* IterDomain::resize(IterDomain* in, Val* left, Val* right, bool is_rf
                                std::optional<IterType> iter_type) {
   Val* extent = IrBuilder::addExpr(IrBuilder::addExpr(left, in->getMaybeExpandedExtent()), right);
   if (extent->isConstInt()) {
-    NVF_CHECK(std::get<int64_t>(extent->value()) >= 0,
-              "Invalid resized domain extent: ", std::get<int64_t>(extent->value()));
+    NVF_CHECK(extent->intValue() >= 0, "Invalid resized domain extent: ", extent->intValue());
   }
   IterType type = IterType::Symbolic;
   if (iter_type.has_value()) {

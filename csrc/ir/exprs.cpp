@@ -377,8 +377,8 @@ bool Split::isDivisible() const {
     return true;
   }
   if (extent->isConstInt() && factor_->isConstInt()) {
-    const int64_t f = std::get<int64_t>(factor_->value());
-    return f != 0 && std::get<int64_t>(extent->value()) % f == 0;
+    const int64_t f = factor_->intValue();
+    return f != 0 && extent->intValue() % f == 0;
   }
   return false;
 }

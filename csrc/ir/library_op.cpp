@@ -58,10 +58,7 @@ std::vector<int64_t> operandRanks(const std::vector<Val*>& operands) {
   std::vector<int64_t> ranks;
   for (const Val* v : operands) {
     const bool is_tensor = v != nullptr && v->isTensor();
-    ranks.push_back(
-        is_tensor ? static_cast<int64_t>(
-                        TensorDomain::noReductions(v->as<TensorView>()->getLogicalDomain()).size())
-                  : -1);
+    ranks.push_back(is_tensor ? static_cast<int64_t>(logicalIds(v).size()) : -1);
   }
   return ranks;
 }

@@ -3,6 +3,7 @@
 #include <ir/logical_map.h>
 
 #include <base/error.h>
+#include <ir/op_traits.h>
 
 #include <algorithm>
 
@@ -16,16 +17,7 @@ std::string undecidedReshape(const TensorView* out) {
 }
 
 TensorView* lookedUpTensor(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::GatherOp:
-    case ExprKind::IndexSelectOp:
-    case ExprKind::SelectOp:
-    case ExprKind::EmbeddingFwdOp:
-    case ExprKind::RollOp:
-      return e->input(0)->as<TensorView>();
-    default:
-      return nullptr;
-  }
+  return looksUp(e) ? e->input(0)->as<TensorView>() : nullptr;
 }
 
 bool isLookedUp(const TensorView* tv) {
@@ -128,7 +120,7 @@ Pairs withoutFlagged(const Ids& p, const Ids& c, const std::vector<bool>& flags,
 
 std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const TensorView* producer,
                                                                        const TensorView* consumer) {
-  const auto p = TensorDomain::noReductions(producer->getLogicalDomain());
+  const auto p = logicalIds(producer);
   const auto& c = consumer->getMaybeRootDomain();
   const Expr* def = consumer->definition();
   NVF_ERROR(def != nullptr, "the consumer has no definition");

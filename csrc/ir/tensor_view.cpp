@@ -26,6 +26,10 @@ TensorView::TensorView(const TensorView* src, IrCloner* cloner)
       circular_buffer_(src->circular_buffer_),
       source_location_(src->source_location_) {}
 
+TensorDomain::Ids logicalIds(const Val* tensor) {
+  return TensorDomain::noReductions(tensor->as<TensorView>()->getLogicalDomain());
+}
+
 std::unique_ptr<Val> TensorView::copyWith(IrCloner* cloner) const {
   return std::make_unique<TensorView>(this, cloner);
 }

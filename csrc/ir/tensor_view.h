@@ -193,6 +193,9 @@ class TensorView : public Val {
   std::string source_location_;
 };
 
+// The dimensions that consumers of a tensor see: the logical ones without those it reduces.
+TensorDomain::Ids logicalIds(const Val* tensor);
+
 // New tensors for fusion inputs. Extents are symbolic (makeSymbolicTensor, makeContigTensor) or
 // given (makeConcreteTensor; 1 makes a broadcast, -1 a symbolic extent).
 TensorView* makeContigTensor(int64_t ndims, DataType dtype = DataType::Float);

@@ -2,6 +2,8 @@
 // See accesses.h.
 #include <kernel/accesses.h>
 
+#include <algorithm>
+
 namespace nvfuser {
 
 Accesses accessesOf(const Expr* e) {
@@ -31,9 +33,10 @@ Accesses accessesOf(const Expr* e) {
     }
   } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
     // One that is begun in an iteration before leaves its results elsewhere.
-    const bool ends = reduce->part == ThreadReduce::Part::End;
+    std::vector<const Val*>& buffers = reduce->part == ThreadReduce::Part::Begin ? out.read
+                                       : reduce->part == ThreadReduce::Part::End ? out.written
+                                                                                 : out.updated;
     for (const ReduceTerm& term : reduce->terms) {
-      std::vector<const Val*>& buffers = ends ? out.written : out.read;
       buffers.insert(buffers.end(), term.buffers.begin(), term.buffers.end());
       out.read.insert(out.read.end(), term.first.begin(), term.first.end());
     }
@@ -41,6 +44,7 @@ Accesses accessesOf(const Expr* e) {
     out.read.push_back(scan->init());
     if (scan->part() == ThreadScan::Part::Combine) {
       out.read.push_back(scan->first);
+      out.updated.push_back(scan->scan()->output(0));
     }
   } else if (const auto* copy = tryAs<BufferCopy>(e)) {
     out.read.push_back(copy->from());
@@ -56,9 +60,51 @@ Accesses accessesOf(const Expr* e) {
   return out;
 }
 
+bool TensorAccesses::contain(const TensorView* tv) const {
+  return std::find(read.begin(), read.end(), tv) != read.end() ||
+         std::find(written.begin(), written.end(), tv) != written.end();
+}
+
+TensorAccesses tensorAccessesOf(const Expr* e) {
+  TensorAccesses out;
+  if (e->kind() == ExprKind::Allocate) {
+    return out;
+  }
+  const auto add_read = [&out](const Val* v) {
+    if (const auto* tv = tryAs<TensorView>(v)) {
+      out.read.push_back(tv);
+    } else if (v != nullptr) {
+      forTensorsIn(v, [&](const TensorView* of_element) { out.read.push_back(of_element); });
+    }
+  };
+  const auto add_written = [&](const Val* v) {
+    if (const auto* element = tryAs<TensorIndex>(v)) {
+      out.written.push_back(element->view());
+      add_read(element->index());
+    } else if (const auto* tv = tryAs<TensorView>(v)) {
+      out.written.push_back(tv);
+    }
+  };
+  const Accesses accesses = accessesOf(e);
+  std::for_each(accesses.read.begin(), accesses.read.end(), add_read);
+  std::for_each(accesses.written.begin(), accesses.written.end(), add_written);
+  std::for_each(accesses.updated.begin(), accesses.updated.end(), add_read);
+  std::for_each(accesses.updated.begin(), accesses.updated.end(), add_written);
+  return out;
+}
+
+bool isElementOp(const Expr* e) {
+  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp;
+}
+
+bool isBarrier(const Expr* e) {
+  const auto* scan = tryAs<ThreadScan>(e);
+  return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
+         (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
+}
+
 bool computesElements(const Expr* e) {
-  return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp ||
-         e->kind() == ExprKind::RandomNumber;
+  return isElementOp(e) || e->kind() == ExprKind::RandomNumber;
 }
 
 } // namespace nvfuser

@@ -13,6 +13,8 @@ struct Accesses {
   // Values that it computes with, and what loops and branches ask; may hold null.
   std::vector<const Val*> read;
   std::vector<const Val*> written;
+  // Buffers that it reads and writes, all of them.
+  std::vector<const Val*> updated;
 };
 
 // Those of the expression which the statement is a step of included; not what is in its bodies.
@@ -27,6 +29,31 @@ void forElementsIn(const Val* v, Visit visit) {
     }
   });
 }
+
+// Their tensors, and those of elements that the positions are computed of.
+template <class Visit>
+void forTensorsIn(const Val* v, const Visit& visit) {
+  forElementsIn(v, [&](const TensorIndex* element) {
+    visit(element->view());
+    forTensorsIn(element->index(), visit);
+  });
+}
+
+// The tensors of which the statement reads and writes elements, or all of them. Where memory is
+// declared, none is accessed.
+struct TensorAccesses {
+  std::vector<const TensorView*> read;
+  std::vector<const TensorView*> written;
+
+  bool contain(const TensorView* tv) const;
+};
+TensorAccesses tensorAccessesOf(const Expr* e);
+
+// An operation on elements, or a copy of one.
+bool isElementOp(const Expr* e);
+
+// All threads of the block pass it, and wait for each other.
+bool isBarrier(const Expr* e);
 
 // Whether scalars that the statement reads are what elements are computed with, and not sizes and
 // places of what it copies.

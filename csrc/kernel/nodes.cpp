@@ -80,14 +80,18 @@ bool ForLoop::isUnrolled() const {
   constexpr int64_t kShort = 16;
   return type_ == ParallelType::Unroll ||
          (extent_->isConstInt() && (indexes_registers_ || !hasLoops(body_)) &&
-          std::get<int64_t>(extent_->value()) <= (indexes_registers_ ? kMaxUnroll : kShort));
+          extent_->intValue() <= (indexes_registers_ ? kMaxUnroll : kShort));
 }
 
 ForLoop* ForLoop::emptyCopy() const {
-  auto* copy = IrBuilder::create<ForLoop>(id_, index_, extent_, type_, loop_id_);
+  ForLoop* copy = like(index_, extent_, type_);
   copy->setFirst(first_);
   copy->setIndexesRegisters(indexes_registers_);
   return copy;
+}
+
+ForLoop* ForLoop::like(Val* index, Val* extent, ParallelType type) const {
+  return IrBuilder::create<ForLoop>(id_, index, extent, type, loop_id_);
 }
 
 std::string ForLoop::toString() const {
@@ -207,6 +211,12 @@ std::string ThreadLoop::toString() const {
   if (transposed.to != nullptr) {
     out += " transpose " + transposed.rows->toInlineString() + " x " +
            transposed.columns->toInlineString() + " elements";
+  }
+  for (const TensorIndex* first : streamed) {
+    out += " stream from " + first->toInlineString() + " on";
+  }
+  for (const TensorIndex* first : fetched_ahead) {
+    out += " fetch " + first->toInlineString();
   }
   return out + ":\n" + listing(body_);
 }

@@ -81,6 +81,8 @@ class ForLoop : public KernelStatement {
   }
   // The same loop around nothing.
   ForLoop* emptyCopy() const;
+  // A loop over the same domain with another index or extent, around nothing.
+  ForLoop* like(Val* index, Val* extent, ParallelType type = ParallelType::Serial) const;
   // Number of the loop in the LoopModel; copies of a loop keep it.
   int loopId() const {
     return loop_id_;

@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <ir/visitor.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 
 #include <algorithm>
 #include <string>
@@ -59,7 +60,7 @@ class StatementVerifier {
 
   // Which indices loops have, which tensors are allocated and written at all.
   void gather(const Statements& list) {
-    for (const Expr* e : list) {
+    forEachStatement(list, [&](const Expr* e) {
       if (const NamedScalar* index = indexOf(e)) {
         indices_.insert(index->text());
       }
@@ -67,10 +68,7 @@ class StatementVerifier {
       for (const Val* v : accessesOf(e).written) {
         written_.insert(tensorOf(v));
       }
-      for (const Statements* body : bodiesOf(e)) {
-        gather(*body);
-      }
-    }
+    });
   }
 
   // `allocated`: buffers of the scope that the list is in.
@@ -87,6 +85,9 @@ class StatementVerifier {
       }
       for (const Val* v : accesses.written) {
         checkWritten(e, v);
+      }
+      for (const Val* v : accesses.updated) {
+        checkRead(e, v);
       }
       const NamedScalar* index = indexOf(e);
       if (index != nullptr) {

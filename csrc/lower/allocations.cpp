@@ -89,8 +89,8 @@ class Allocator {
               size->toInlineString(),
               ", which is not a constant: inline it deeper, split by constants, or put it into "
               "shared memory");
-    NVF_CHECK(std::get<int64_t>(size->value()) <= kMaxRegisterElements, describeLoops(tv),
-              " would take ", std::get<int64_t>(size->value()), " registers a thread");
+    NVF_CHECK(size->intValue() <= kMaxRegisterElements, describeLoops(tv), " would take ",
+              size->intValue(), " registers a thread");
     return alloc;
   }
 

@@ -243,7 +243,7 @@ class AsyncBufferFinder {
     }
     NVF_CHECK(it->second->isConstInt(), "warp_specialize of ", tv->toString(), ": the extent of ",
               type, " must be a constant, got ", it->second->toInlineString());
-    return std::get<int64_t>(it->second->value());
+    return it->second->intValue();
   }
 
   LowerContext& ctx_;

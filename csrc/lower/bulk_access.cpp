@@ -173,7 +173,7 @@ class AccessFinder {
     const int64_t bytes = unit * dataTypeSizeBytes(issuer_->dtype());
     const int64_t factor = kRowBytes / std::gcd(kRowBytes, bytes);
     if (extent->isConstInt()) {
-      const int64_t iterations = std::get<int64_t>(extent->value());
+      const int64_t iterations = extent->intValue();
       if (iterations % factor != 0) {
         fail("1-D copies begin at multiples of ", kRowBytes, " bytes and have as many, but ",
              access_.memory->toString(), " is cut every ", iterations * bytes, " bytes");
@@ -201,8 +201,7 @@ class AccessFinder {
     int64_t elements = 1; // of each iteration of the copy's dimension
     for (size_t i = 0; i < access_.linear_dim; ++i) {
       const Val* extent = ctx_.ids().extent(ctx_.ids().exact().group(dims[i].id));
-      const bool is_whole =
-          extent->isConstInt() && std::get<int64_t>(extent->value()) == dims[i].box;
+      const bool is_whole = extent->isConstInt() && extent->intValue() == dims[i].box;
       if (!is_whole || !memory[memory.size() - 2 - i].contiguous) {
         fail("a 1-D copy is one piece of memory, but ", dims[i].box, " of ",
              extent->toInlineString(), " elements along ", dims[i].id->toString(), " of ",
@@ -266,7 +265,7 @@ class AccessFinder {
     const size_t n = buffer.size();
     auto extentIs = [&](IdGroup g, int64_t value) {
       const Val* extent = ctx_.ids().extent(g);
-      return extent->isConstInt() && std::get<int64_t>(extent->value()) == value;
+      return extent->isConstInt() && extent->intValue() == value;
     };
     const bool fits = swizzle_->swizzleType() == SwizzleType::Xor && n >= 3 &&
                       buffer[n - 3] == graph.group(swizzle_->outX()) &&

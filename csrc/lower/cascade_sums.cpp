@@ -13,6 +13,7 @@
 // (N. J. Higham, "The Accuracy of Floating Point Summation", 1993, section 3.)
 #include <ir/builder.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ const TensorView* sumOf(const ElementwiseOp* accumulation) {
 class Uses {
  public:
   explicit Uses(const Statements& list) {
-    visit(list);
+    forEachStatement(list, [&](const Expr* e) { visit(e); });
   }
 
   // In their order.
@@ -68,54 +69,22 @@ class Uses {
   }
 
  private:
-  void visit(const Statements& list) {
-    for (const Expr* e : list) {
-      visit(e);
-    }
-  }
-
   void visit(const Expr* e) {
-    for (const Statements* body : bodiesOf(e)) {
-      visit(*body);
-    }
-    if (const auto* loop = tryAs<ForLoop>(e)) {
-      use(loop->extent());
-    } else if (const auto* branch = tryAs<IfThenElse>(e)) {
-      use(branch->condition());
-    } else if (const auto* threads = tryAs<ThreadLoop>(e)) {
-      for (const Val* limit : threads->limits()) {
-        use(limit);
-      }
-    } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
-      for (const ReduceTerm& term : reduce->terms) {
-        other_.insert(term.buffers.begin(), term.buffers.end());
-      }
-    } else if (const auto* copy = tryAs<BufferCopy>(e)) {
-      other_.insert({copy->to(), copy->from()});
-    } else if (const auto* scan = tryAs<ThreadScan>(e)) {
-      use(scan->first);
-    } else if (const ElementwiseOp* sum = accumulation(e)) {
-      if (elements_.find(sumOf(sum)) == elements_.end()) {
-        added_.push_back(sumOf(sum));
-      }
-      const Val* element = sum->output(0)->as<TensorIndex>()->index();
-      elements_[sumOf(sum)].push_back(element);
-      use(element);
-      use(sum->in(1));
-    } else {
-      std::for_each(e->inputs().begin(), e->inputs().end(), [&](const Val* v) { use(v); });
-      std::for_each(e->outputs().begin(), e->outputs().end(), [&](const Val* v) { use(v); });
-    }
-  }
-
-  void use(const Val* v) {
-    if (v == nullptr) {
+    const ElementwiseOp* sum = accumulation(e);
+    if (sum == nullptr) {
+      const TensorAccesses accesses = tensorAccessesOf(e);
+      other_.insert(accesses.read.begin(), accesses.read.end());
+      other_.insert(accesses.written.begin(), accesses.written.end());
       return;
     }
-    forElementsIn(v, [&](const TensorIndex* element) {
-      other_.insert(element->view());
-      use(element->index());
-    });
+    if (elements_.find(sumOf(sum)) == elements_.end()) {
+      added_.push_back(sumOf(sum));
+    }
+    const Val* element = sum->output(0)->as<TensorIndex>()->index();
+    elements_[sumOf(sum)].push_back(element);
+    for (const Val* v : {element, static_cast<const Val*>(sum->in(1))}) {
+      forTensorsIn(v, [&](const TensorView* tv) { other_.insert(tv); });
+    }
   }
 
   std::vector<const TensorView*> added_;
@@ -123,37 +92,31 @@ class Uses {
   std::unordered_set<const TensorView*> other_;
 };
 
-class SumCascader {
+class SumCascader : public StatementRewriter {
  public:
   explicit SumCascader(Kernel* kernel) : threads_(kernel->thread_loops) {}
 
-  Statements run(const Statements& list) {
-    Statements out;
-    for (Expr* e : list) {
-      if (auto* allocate = tryAs<Allocate>(e)) {
-        allocated_[allocate->tv()] = allocate;
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        e = inTwoLevels(loop);
-      }
-      out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      return out.push_back(inTwoLevels(loop));
     }
-    return out;
+    if (auto* allocate = tryAs<Allocate>(e)) {
+      allocated_[allocate->tv()] = allocate;
+    }
+    StatementRewriter::rewrite(e, out);
   }
 
- private:
   // The innermost long loops first: what is added to in one of those is done with.
   Expr* inTwoLevels(ForLoop* loop) {
     const std::vector<const TensorView*> sums = sumsOver(loop);
-    loop->body() = run(loop->body());
+    rewriteBodies(loop);
     std::unordered_map<const TensorView*, TensorView*> partials;
     std::vector<TensorView*> in_order;
     for (const TensorView* sum : sums) {
       const Allocate* allocate = allocated_.at(sum);
-      const int64_t bytes = std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
-                            dataTypeSizeBytes(sum->dtype());
+      const int64_t bytes =
+          allocate->size()->intValue() * threads_.threads() * dataTypeSizeBytes(sum->dtype());
       if (done_.count(sum) != 0 ||
           threads_.register_bytes + bytes > ThreadLoops::kMostRegisterBytes) {
         continue;
@@ -169,8 +132,8 @@ class SumCascader {
 
   // That the loop only adds to, over and over to the same elements, and that live longer.
   std::vector<const TensorView*> sumsOver(const ForLoop* loop) const {
-    if (loop->isTrivial() || (loop->extent()->isConstInt() &&
-                              std::get<int64_t>(loop->extent()->value()) <= 2 * kTerms)) {
+    if (loop->isTrivial() ||
+        (loop->extent()->isConstInt() && loop->extent()->intValue() <= 2 * kTerms)) {
       return {};
     }
     const Uses uses(loop->body());
@@ -190,9 +153,7 @@ class SumCascader {
                 const std::unordered_map<const TensorView*, TensorView*>& partials) {
     Val* terms = B::index(kTerms);
     auto* part = B::create<NamedScalar>("c" + std::to_string(loop->loopId()), DataType::Index);
-    auto* parts =
-        B::create<ForLoop>(loop->iterDomain(), part, B::ceilDivExpr(loop->extent(), terms),
-                           ParallelType::Serial, loop->loopId());
+    ForLoop* parts = loop->like(part, B::ceilDivExpr(loop->extent(), terms));
     for (TensorView* sum : sums) {
       TensorView* partial = partials.at(sum);
       const Allocate* allocate = allocated_.at(sum);
@@ -203,9 +164,7 @@ class SumCascader {
       }));
     }
     Val* first = B::mulExpr(part, terms);
-    auto* own = B::create<ForLoop>(loop->iterDomain(), loop->index(),
-                                   B::minExpr(B::addExpr(first, terms), loop->extent()),
-                                   ParallelType::Serial, loop->loopId());
+    ForLoop* own = loop->like(loop->index(), B::minExpr(B::addExpr(first, terms), loop->extent()));
     own->setFirst(first);
     own->body() = addedTo(loop->body(), partials);
     parts->body().push_back(own);
@@ -227,8 +186,7 @@ class SumCascader {
       return B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(B::index(0))});
     }
     auto* at = B::create<NamedScalar>("e" + std::to_string(loop->loopId()), DataType::Index);
-    auto* elements =
-        B::create<ForLoop>(loop->iterDomain(), at, size, ParallelType::Serial, loop->loopId());
+    ForLoop* elements = loop->like(at, size);
     elements->body().push_back(B::create<ThreadLoop>(std::array<Val*, 3>{}, Statements{make(at)}));
     return elements;
   }

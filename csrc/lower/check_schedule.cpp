@@ -153,9 +153,9 @@ class ScheduleChecker {
     if (number.has_value() && number->most <= kMostBlocks) {
       return;
     }
-    NVF_CHECK(l->extent->isConstInt() && std::get<int64_t>(l->extent->value()) <= kMostBlocks,
-              describeLoops(tv), ": a cluster needs a constant extent of at most ", kMostBlocks,
-              " blocks, got ", l->extent->toInlineString());
+    NVF_CHECK(l->extent->isConstInt() && l->extent->intValue() <= kMostBlocks, describeLoops(tv),
+              ": a cluster needs a constant extent of at most ", kMostBlocks, " blocks, got ",
+              l->extent->toInlineString());
   }
 
   void checkVectors(const Expr* e, TensorView* tv) {
@@ -185,7 +185,7 @@ class ScheduleChecker {
                 "; use cache_after or cache_before and vectorize the copy");
       NVF_CHECK(l->extent->isConstInt(), describeLoops(tv),
                 ": the vectorized axis needs a constant extent, got ", l->extent->toInlineString());
-      const int64_t width = std::get<int64_t>(l->extent->value());
+      const int64_t width = l->extent->intValue();
       const int64_t bits = width * dataTypeSizeBits(tv->dtype());
       NVF_CHECK((width & (width - 1)) == 0 && bits <= 128 && bits % 8 == 0, describeLoops(tv),
                 ": a vector of ", width, " elements is ", bits,
@@ -214,7 +214,7 @@ class ScheduleChecker {
     int64_t bits = dataTypeSizeBits(tv->dtype());
     for (const Loop* l : ctx_.loops(tv).own) {
       if (l->type == ParallelType::Vectorize) {
-        bits *= std::get<int64_t>(l->extent->value());
+        bits *= l->extent->intValue();
       }
     }
     NVF_CHECK(bits == 32 || bits == 64 || bits == 128, describeLoops(tv),

@@ -409,7 +409,7 @@ int LowerContext::vectorWidth(const TensorView* tv) const {
     }
     for (const Loop* l : loops(t).own) {
       if (l->type == ParallelType::Vectorize && l->extent->isConstInt()) {
-        width = std::max(width, static_cast<int>(std::get<int64_t>(l->extent->value())));
+        width = std::max(width, static_cast<int>(l->extent->intValue()));
       }
     }
   };
@@ -426,8 +426,7 @@ Val* LowerContext::condition(Val* v) const {
     const bool runs =
         l.type == ParallelType::Serial && l.extent->isConstInt() && !l.index->isConst();
     if (runs && divisible_parts_.count(l.group) != 0) {
-      VectorConditions vectors(kernel_, *simplifier_, l.index,
-                               std::get<int64_t>(l.extent->value()));
+      VectorConditions vectors(kernel_, *simplifier_, l.index, l.extent->intValue());
       v = vectors.rewritten(v);
     }
   }

@@ -17,6 +17,7 @@
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ir/visitor.h>
+#include <kernel/traverse.h>
 #include <machine.h>
 
 #include <algorithm>
@@ -26,31 +27,23 @@ namespace nvfuser {
 
 namespace {
 
-class VectorGatherer {
+class VectorGatherer : public StatementRewriter {
  public:
   VectorGatherer(LowerContext& ctx, const UniformElements& uniform)
       : ctx_(ctx), uniform_(uniform) {}
 
-  Statements run(const Statements& nest) {
-    Statements out;
-    for (Expr* e : nest) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        if (elementsOf(loop) > 0) {
-          gather(loop, out);
-        } else {
-          loop->body() = run(loop->body());
-        }
-      }
-      out.push_back(e);
-    }
-    return out;
-  }
-
  private:
   using B = IrBuilder;
+
+  void rewrite(Expr* e, Statements& out) override {
+    auto* loop = tryAs<ForLoop>(e);
+    if (loop != nullptr && elementsOf(loop) > 0) {
+      gather(loop, out);
+      out.push_back(e);
+    } else {
+      StatementRewriter::rewrite(e, out);
+    }
+  }
 
   // Element `offset + stride * j` of `width`-wide vectors that begin at `begin`.
   struct Span {
@@ -195,7 +188,7 @@ class VectorGatherer {
     if (!step->isConstInt() || !is_known || !isKnownBefore(first, loop)) {
       return std::nullopt;
     }
-    const auto stride = std::get<int64_t>(step->value());
+    const auto stride = step->intValue();
     Val* line = B::addExpr(first, B::mulExpr(B::index(stride), loop->index()));
     if (stride < 1 || !ctx_.simplified(B::subExpr(index, line))->isZeroInt()) {
       return std::nullopt;
@@ -251,8 +244,7 @@ class VectorGatherer {
   bool isCheckedMultiple(const Val* v, int64_t width) const {
     const auto& checks = ctx_.kernel()->divisibility_checks;
     return std::any_of(checks.begin(), checks.end(), [&](const DivisibilityCheck& c) {
-      return c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width == 0 &&
-             c.value->sameAs(v);
+      return c.factor->isConstInt() && c.factor->intValue() % width == 0 && c.value->sameAs(v);
     });
   }
 

@@ -19,6 +19,8 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
+#include <lower/conditions.h>
 #include <lower/moved.h>
 #include <lower/reductions.h>
 #include <lower/scans.h>
@@ -30,72 +32,6 @@
 namespace nvfuser {
 
 namespace {
-
-using Conditions = std::vector<Val*>;
-
-bool has(const Conditions& list, const Val* c) {
-  return std::any_of(list.begin(), list.end(), [&](auto* x) { return x->sameAs(c); });
-}
-
-void addTo(Conditions& list, Val* c) {
-  if (!has(list, c)) {
-    list.push_back(c);
-  }
-}
-
-Conditions without(const Conditions& list, const Conditions& remove) {
-  Conditions out;
-  for (Val* c : list) {
-    if (!has(remove, c)) {
-      out.push_back(c);
-    }
-  }
-  return out;
-}
-
-bool sameSet(const Conditions& a, const Conditions& b) {
-  return a.size() == b.size() &&
-         std::all_of(a.begin(), a.end(), [&](auto* c) { return has(b, c); });
-}
-
-// `v` does not decrease when any of `symbols` grows: sums and products only. (Extents are >= 0.)
-bool growsWith(const Val* v, const std::vector<const ForLoop*>& loops) {
-  const bool depends =
-      std::any_of(loops.begin(), loops.end(), [&](auto* l) { return dependsOn(v, l->index()); });
-  const auto* def = tryAs<ElementwiseOp>(v->definition());
-  if (!depends || def == nullptr) {
-    return true;
-  }
-  switch (def->op()) {
-    case OpType::Add:
-      return growsWith(def->in(0), loops) && growsWith(def->in(1), loops);
-    case OpType::Mul:
-      return growsWith(def->in(0), loops) && growsWith(def->in(1), loops) &&
-             !(def->in(0)->isConstInt() && std::get<int64_t>(def->in(0)->value()) < 0) &&
-             !(def->in(1)->isConstInt() && std::get<int64_t>(def->in(1)->value()) < 0);
-    case OpType::Div:
-      return growsWith(def->in(0), loops) && !std::any_of(loops.begin(), loops.end(), [&](auto* l) {
-               return dependsOn(def->in(1), l->index());
-             });
-    default:
-      return false;
-  }
-}
-
-// In the last iteration of the loops, or the first.
-Val* substitute(Val* v, const std::vector<const ForLoop*>& loops, bool last) {
-  return IrBuilder::replaced(v, [&](Val* x) -> Val* {
-    for (const ForLoop* l : loops) {
-      if (!l->index()->isConst() && x->sameAs(l->index())) {
-        // A vector is guarded as a whole through its first element: it never straddles the end.
-        return l->parallelType() == ParallelType::Vectorize ? x
-               : last ? IrBuilder::subExpr(l->extent(), IrBuilder::index(1))
-                      : IrBuilder::index(0);
-      }
-    }
-    return nullptr;
-  });
-}
 
 class GuardInserter {
  public:
@@ -363,13 +299,6 @@ class GuardInserter {
         (product->in(0)->definition() == nullptr && product->in(1)->definition() == nullptr);
     return is_constant_step ? IrBuilder::ltExpr(along, IrBuilder::subExpr(def->in(1), base))
                             : condition;
-  }
-
-  // All threads of the block pass it.
-  static bool isBarrier(const Expr* e) {
-    const auto* scan = tryAs<ThreadScan>(e);
-    return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||
-           (scan != nullptr && scan->part() == ThreadScan::Part::Combine);
   }
 
   // What is never accumulated must still be the identity: initialized without guards.

@@ -12,6 +12,7 @@
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
 #include <ops/reduction_internal.h>
@@ -24,49 +25,40 @@ namespace nvfuser {
 
 namespace {
 
-class TensorIndexer {
+class TensorIndexer : public StatementRewriter {
  public:
   explicit TensorIndexer(LowerContext& ctx) : ctx_(ctx), layout_(ctx.ids()) {}
 
-  Statements run(const Statements& in) {
-    Statements out;
-    for (Expr* e : in) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        std::vector<ScatterOp*> scatters;
-        findScatters(loop->body(), scatters);
-        loop->body() = run(loop->body());
-        out.push_back(loop);
-        // The loop has copied a row; now its elements are overwritten.
-        for (ScatterOp* scatter : scatters) {
-          out.push_back(overwrite(scatter));
-        }
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-        out.push_back(branch);
-      } else if (auto* step = tryAs<ReduceStep>(e)) {
-        const Statements steps = reduceStep(step);
-        out.insert(out.end(), steps.begin(), steps.end());
-      } else if (auto* reduce = tryAs<ThreadReduce>(e)) {
-        firstElements(reduce);
-        out.push_back(reduce);
-      } else if (auto* scan = tryAs<ThreadScan>(e)) {
-        scan->first = firstElement(scan);
-        out.push_back(scan);
-      } else if (e->isTensorExpr()) {
-        auto [it, fresh] = done_.try_emplace(e);
-        if (fresh) {
-          it->second = indexed(e);
-        }
-        out.push_back(it->second);
-      } else {
-        out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      std::vector<ScatterOp*> scatters;
+      findScatters(loop->body(), scatters);
+      StatementRewriter::rewrite(e, out);
+      // The loop has copied a row; now its elements are overwritten.
+      for (ScatterOp* scatter : scatters) {
+        out.push_back(overwrite(scatter));
       }
+    } else if (auto* step = tryAs<ReduceStep>(e)) {
+      const Statements steps = reduceStep(step);
+      out.insert(out.end(), steps.begin(), steps.end());
+    } else if (auto* reduce = tryAs<ThreadReduce>(e)) {
+      firstElements(reduce);
+      out.push_back(reduce);
+    } else if (auto* scan = tryAs<ThreadScan>(e)) {
+      scan->first = firstElement(scan);
+      out.push_back(scan);
+    } else if (e->isTensorExpr()) {
+      auto [it, fresh] = done_.try_emplace(e);
+      if (fresh) {
+        it->second = indexed(e);
+      }
+      out.push_back(it->second);
+    } else {
+      StatementRewriter::rewrite(e, out);
     }
-    return out;
   }
 
- private:
   using B = IrBuilder;
 
   Expr* indexed(Expr* e) {
@@ -137,7 +129,7 @@ class TensorIndexer {
   static bool countsLikeIndices(const IotaOp* op) {
     constexpr int64_t kFirst = int64_t{1} << 20;
     const auto is_within = [](const Val* v, int64_t most) {
-      return v->isConstInt() && std::abs(std::get<int64_t>(v->value())) <= most;
+      return v->isConstInt() && std::abs(v->intValue()) <= most;
     };
     return isIntegral(op->output(0)->dtype()) && is_within(op->start(), kFirst) &&
            is_within(op->step(), 1);
@@ -294,7 +286,7 @@ class TensorIndexer {
     TensorView* out = scatter->out();
     const auto dim = static_cast<size_t>(scatter->dim());
     const auto& out_dims = out->getLogicalDomain();
-    const auto index_dims = TensorDomain::noReductions(scatter->index()->getLogicalDomain());
+    const auto index_dims = logicalIds(scatter->index());
     Val* count = ctx_.ids().canonical(index_dims[dim]->getMaybeExpandedExtent());
     Val* k = ctx_.kernel()->zeroVal();
     if (!count->isOneInt()) {
@@ -343,7 +335,7 @@ class TensorIndexer {
 
   // Element of a tensor in memory at the given logical indices.
   Val* elementAt(TensorView* tv, const std::vector<Val*>& at, const TensorView* loops_of) {
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto dims = logicalIds(tv);
     std::unordered_map<const IterDomain*, Val*> logical;
     for (size_t i = 0; i < dims.size(); ++i) {
       logical[dims[i]] = at[i];
@@ -354,7 +346,7 @@ class TensorIndexer {
   // position in range ? lookup[..., position, ...] : 0. Nothing is read out of bounds.
   Expr* lookup(Expr* e, TensorView* out_tv, Val* out) {
     TensorView* from = lookedUpTensor(e);
-    const auto dims = TensorDomain::noReductions(from->getLogicalDomain());
+    const auto dims = logicalIds(from);
     const auto dim = static_cast<size_t>(lookedUpDim(e));
     Val* extent = ctx_.ids().canonical(dims.at(dim)->getMaybeExpandedExtent());
     const Position position = positionOf(e, out_tv, extent);
@@ -378,7 +370,7 @@ class TensorIndexer {
 
   // The element of a roll, whose index is in bounds.
   Val* rolled(const RollOp* op, TensorView* out_tv) {
-    const auto dims = TensorDomain::noReductions(op->in()->getLogicalDomain());
+    const auto dims = logicalIds(op->in());
     std::vector<Val*> at; // in each dimension of the view
     for (size_t d = 0; d < op->offsets().size(); ++d) {
       at.push_back(logicalIndex(out_tv, d));
@@ -562,7 +554,7 @@ class TensorIndexer {
     }
     if (consumer->definition()->kind() == ExprKind::SqueezeOp) {
       // Squeezed dimensions have size 1, though some learn it only with the shapes.
-      for (const IterDomain* id : TensorDomain::noReductions(producer->getLogicalDomain())) {
+      for (const IterDomain* id : logicalIds(producer)) {
         logical.emplace(id, ctx_.kernel()->zeroVal());
       }
     }

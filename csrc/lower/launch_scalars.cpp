@@ -7,6 +7,7 @@
 //    share, so that it can be exponentially longer than the graph it is written from.
 #include <ir/evaluator.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -57,7 +58,7 @@ class LaunchScalars {
   }
 
   void visit(const Statements& list) {
-    for (const Expr* e : list) {
+    forEachStatement(list, [&](const Expr* e) {
       const Accesses accesses = accessesOf(e);
       for (const Val* v : accesses.read) {
         visitOperand(v, computesElements(e));
@@ -65,10 +66,7 @@ class LaunchScalars {
       for (const Val* v : accesses.written) {
         visitOperand(v, false);
       }
-      for (const Statements* body : bodiesOf(e)) {
-        visit(*body);
-      }
-    }
+    });
   }
 
   void visitOperand(const Val* v, bool is_value) {

@@ -270,7 +270,7 @@ class NestMaker {
     for (const TensorView* tv : tensorOutputs(e)) {
       int64_t elements = 1;
       for (const Loop* l : ctx_.bufferLoops(tv)) {
-        elements *= l->extent->isConstInt() ? std::get<int64_t>(l->extent->value()) : 1;
+        elements *= l->extent->isConstInt() ? l->extent->intValue() : 1;
       }
       if (elements > 1 && tv->getMemoryType() == MemoryType::Local) {
         bits += elements * dataTypeSizeBits(tv->dtype());

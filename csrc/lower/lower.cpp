@@ -21,7 +21,7 @@ namespace {
 void listParams(Kernel* kernel) {
   auto tensor = [](TensorView* tv) {
     KernelParam p{KernelParam::Kind::Tensor, tv, tv->dtype(), "T" + std::to_string(tv->name())};
-    p.logical_rank = static_cast<int>(TensorDomain::noReductions(tv->getLogicalDomain()).size());
+    p.logical_rank = static_cast<int>(logicalIds(tv).size());
     p.alloc_rank =
         static_cast<int>(TensorDomain::noReductions(tv->getMaybeAllocationDomain()).size());
     return p;

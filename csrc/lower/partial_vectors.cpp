@@ -13,6 +13,7 @@
 // the aligned vectors that hold them: see copyAligned().
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -24,38 +25,28 @@ namespace {
 // More elements than any vector has, and a multiple of all.
 constexpr int64_t kMostBefore = 64;
 
-class PartialVectorSplitter {
+class PartialVectorSplitter : public StatementRewriter {
  public:
   PartialVectorSplitter(LowerContext& ctx, const PartialVectors& partial_vectors)
       : ctx_(ctx), partial_vectors_(partial_vectors) {}
 
-  Statements run(const Statements& in) {
-    Statements out;
-    for (Expr* e : in) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        if (const LoadStoreOp* copy = copyIn(loop)) {
-          noteSlots(copy);
-          if (isUnalignedFill(copy)) {
-            copyAligned(out, loop, copy);
-            continue;
-          }
-        }
-        if (const BoundsGuard* bounds = boundsWithin(loop)) {
-          out.push_back(split(loop, *bounds));
-          continue;
-        }
-        loop->body() = run(loop->body());
-      }
-      out.push_back(e);
-    }
-    return out;
-  }
-
  private:
   using B = IrBuilder;
+
+  void rewrite(Expr* e, Statements& out) override {
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      if (const LoadStoreOp* copy = copyIn(loop)) {
+        noteSlots(copy);
+        if (isUnalignedFill(copy)) {
+          return copyAligned(out, loop, copy);
+        }
+      }
+      if (const BoundsGuard* bounds = boundsWithin(loop)) {
+        return out.push_back(split(loop, *bounds));
+      }
+    }
+    StatementRewriter::rewrite(e, out);
+  }
 
   static const LoadStoreOp* copyIn(const ForLoop* loop) {
     return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1
@@ -152,8 +143,7 @@ class PartialVectorSplitter {
   }
 
   ForLoop* vector(const ForLoop* loop, LoadStoreOpType type, Val* to, Val* from) const {
-    auto* copy = B::create<ForLoop>(loop->iterDomain(), loop->index(), loop->extent(),
-                                    ParallelType::Vectorize, loop->loopId());
+    ForLoop* copy = loop->like(loop->index(), loop->extent(), ParallelType::Vectorize);
     copy->body().push_back(B::create<LoadStoreOp>(type, to, from, CacheOp::AllLevels));
     return copy;
   }
@@ -231,8 +221,7 @@ class PartialVectorSplitter {
     const LoadStoreOp* copy = copyIn(loop);
     Val* k = B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
     Val* at = ctx_.simplified(B::addExpr(bounds.index, k));
-    auto* elements = B::create<ForLoop>(loop->iterDomain(), k, loop->extent(), ParallelType::Unroll,
-                                        loop->loopId());
+    ForLoop* elements = loop->like(k, loop->extent(), ParallelType::Unroll);
     Val* to = element(copy->output(0), shifted(copy->output(0), k));
     if (copy->input(0)->as<TensorIndex>()->view()->isFusionInput()) {
       // Instead of guards the nearest element inside: predicated loads would run one after the

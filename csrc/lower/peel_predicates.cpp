@@ -11,6 +11,7 @@
 // (Told the range of threadIdx, it divides in 16 bits, which takes more instructions.)
 #include <ir/builder.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -19,34 +20,29 @@ namespace nvfuser {
 
 namespace {
 
-class CertainIterations {
+class CertainIterations : public StatementRewriter {
  public:
   // `from_start`: only iterations from the first one on are looked for.
   CertainIterations(LowerContext& ctx, bool from_start) : ctx_(ctx), from_start_(from_start) {}
 
-  Statements run(const Statements& list) {
-    Statements out;
-    for (Expr* e : list) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        const bool has_iterations = !loop->isTrivial() && loop->isUnrolled() &&
-                                    loop->extent()->isConstInt() && !loop->index()->isConst();
-        if (has_iterations) {
-          unrolled_.push_back(loop);
-        }
-        loop->body() = run(loop->body());
-        if (has_iterations) {
-          unrolled_.pop_back();
-        }
-      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
-        e = relaxed(branch);
-      }
-      out.push_back(e);
-    }
-    return out;
-  }
-
  private:
   using B = IrBuilder;
+
+  void rewrite(Expr* e, Statements& out) override {
+    if (const auto* branch = tryAs<IfThenElse>(e)) {
+      return out.push_back(relaxed(branch));
+    }
+    const auto* loop = tryAs<ForLoop>(e);
+    const bool has_iterations = loop != nullptr && !loop->isTrivial() && loop->isUnrolled() &&
+                                loop->extent()->isConstInt() && !loop->index()->isConst();
+    if (has_iterations) {
+      unrolled_.push_back(loop);
+    }
+    StatementRewriter::rewrite(e, out);
+    if (has_iterations) {
+      unrolled_.pop_back();
+    }
+  }
 
   Val* inIteration(Val* condition, const ForLoop* loop, int64_t iteration) const {
     return Mover(ctx_, loop->index(), B::index(iteration)).moved(condition);
@@ -106,12 +102,9 @@ class CertainIterations {
   }
 
   static bool readsGlobal(const Statements& body) {
-    return std::any_of(body.begin(), body.end(), [](const Expr* e) {
-      if (const auto* loop = tryAs<ForLoop>(e)) {
-        return readsGlobal(loop->body());
-      }
-      if (const auto* branch = tryAs<IfThenElse>(e)) {
-        return readsGlobal(branch->thenBody()) || readsGlobal(branch->elseBody());
+    return holdsWithin(body, [](const Expr* e) {
+      if (!bodiesOf(e).empty()) {
+        return false; // what conditions and extents read
       }
       const std::vector<const Val*> read = accessesOf(e).read;
       return std::any_of(read.begin(), read.end(), [](const Val* v) {
@@ -136,7 +129,7 @@ class CertainIterations {
       part = part == nullptr ? term : B::logicalAndExpr(part, term);
     }
     const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
-    const auto iterations = std::get<int64_t>(loop->extent()->value());
+    const auto iterations = loop->extent()->intValue();
     auto holds = [&](Val* condition, int64_t iteration) {
       const Val* c = withMembers(withRests(inIteration(condition, loop, iteration)));
       return c->isConst() && std::get<bool>(c->value());

@@ -13,6 +13,8 @@
 // these accumulate stays in the processor's registers. Loops that accumulate nothing are as fast
 // without that.
 #include <ir/builder.h>
+#include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -29,31 +31,21 @@ constexpr size_t kMostStatements = 32;
 // Of a row of known length, so that the loop is worth its code.
 constexpr int64_t kFewestIterations = 2;
 
-class Peeler {
+class Peeler : public StatementRewriter {
  public:
   explicit Peeler(LowerContext& ctx) : ctx_(ctx) {}
 
-  Statements run(const Statements& list) const {
-    Statements out;
-    for (Expr* e : list) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        if (Val* whole = wholeIterations(loop)) {
-          out.push_back(wholeOnes(loop, whole));
-          loop = lastOne(loop, whole);
-        } else {
-          loop->body() = run(loop->body());
-        }
-        e = loop;
-      }
-      out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    const auto* loop = tryAs<ForLoop>(e);
+    if (Val* whole = loop == nullptr ? nullptr : wholeIterations(loop)) {
+      out.push_back(wholeOnes(loop, whole));
+      out.push_back(lastOne(loop, whole));
+    } else {
+      StatementRewriter::rewrite(e, out);
     }
-    return out;
   }
 
- private:
   // How many iterations all threads take part in; null: that is not known, or makes no difference.
   Val* wholeIterations(const ForLoop* loop) const {
     if (loop->isTrivial() || loop->parallelType() != ParallelType::Serial) {
@@ -65,7 +57,7 @@ class Peeler {
     for (const Expr* e : loop->body()) {
       const auto* threads = tryAs<ThreadLoop>(e);
       if (threads == nullptr) {
-        if (e->kind() != ExprKind::Allocate && !isPlain(e)) {
+        if (!isPlain(e)) {
           return nullptr;
         }
         continue;
@@ -86,14 +78,13 @@ class Peeler {
         whole = count == nullptr ? whole : count;
       }
     }
-    const bool is_short = whole != nullptr && whole->isConstInt() &&
-                          std::get<int64_t>(whole->value()) < kFewestIterations;
+    const bool is_short =
+        whole != nullptr && whole->isConstInt() && whole->intValue() < kFewestIterations;
     return !has_sums || statements > kMostStatements || is_short ? nullptr : whole;
   }
 
   static bool isPlain(const Expr* e) {
-    return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp ||
-           e->kind() == ExprKind::Allocate;
+    return isElementOp(e) || e->kind() == ExprKind::Allocate;
   }
 
   // n / c of min(c, n - index * c); null: the limit is something else.
@@ -114,7 +105,7 @@ class Peeler {
   }
 
   Expr* wholeOnes(const ForLoop* loop, Val* whole) const {
-    auto* out = makeLoop(loop, ctx_.simplified(B::minExpr(loop->extent(), whole)));
+    ForLoop* out = loop->like(loop->index(), ctx_.simplified(B::minExpr(loop->extent(), whole)));
     out->setFirst(loop->first());
     const Mover copies(ctx_, loop->index(), loop->index());
     for (Expr* e : loop->body()) {
@@ -135,16 +126,11 @@ class Peeler {
   }
 
   ForLoop* lastOne(const ForLoop* loop, Val* whole) const {
-    ForLoop* out = makeLoop(loop, loop->extent());
+    ForLoop* out = loop->like(loop->index(), loop->extent());
     out->setFirst(loop->first() == nullptr ? whole
                                            : ctx_.simplified(B::maxExpr(loop->first(), whole)));
     out->body() = loop->body();
     return out;
-  }
-
-  static ForLoop* makeLoop(const ForLoop* like, Val* extent) {
-    return B::create<ForLoop>(like->iterDomain(), like->index(), extent, ParallelType::Serial,
-                              like->loopId());
   }
 
   const LowerContext& ctx_;

@@ -17,6 +17,7 @@
 // number of the iteration, so another iteration's copies are those of this one with another index.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -28,28 +29,23 @@ namespace {
 using B = IrBuilder;
 using Part = CopyStep::Part;
 
-class Pipeliner {
+class Pipeliner : public StatementRewriter {
  public:
   explicit Pipeliner(LowerContext& ctx) : ctx_(ctx), kernel_(ctx.kernel()) {}
 
-  Statements run(const Statements& nest) {
-    if (kernel_->load_warps.exist()) {
-      return specialized(nest);
-    }
-    Statements out;
-    for (Expr* e : nest) {
-      for (Statements* body : bodiesOf(e)) {
-        *body = run(*body);
-      }
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        pipeline(loop, out);
-      }
-      out.push_back(e);
-    }
-    return out;
+  Statements pipelined(const Statements& nest) {
+    return kernel_->load_warps.exist() ? specialized(nest) : run(nest);
   }
 
  private:
+  void rewrite(Expr* e, Statements& out) override {
+    rewriteBodies(e);
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      pipeline(loop, out);
+    }
+    out.push_back(e);
+  }
+
   bool isCircular(int buffer) const {
     return buffer >= 0 && kernel_->async_buffers[static_cast<size_t>(buffer)].isCircular();
   }
@@ -74,26 +70,20 @@ class Pipeliner {
     return isCircular(buffer) ? buffer : -1;
   }
 
+  static bool hasStatements(Expr* e) {
+    const auto bodies = bodiesOf(e);
+    return std::any_of(bodies.begin(), bodies.end(),
+                       [](const auto* body) { return !body->empty(); });
+  }
+
   // The statements for which `keep` holds, with the loops and branches around them.
   template <class Keep>
   static Statements filtered(const Statements& in, const Keep& keep) {
     Statements out;
     for (Expr* e : in) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        ForLoop* copy = loop->emptyCopy();
-        copy->body() = filtered(loop->body(), keep);
-        if (!copy->body().empty()) {
-          out.push_back(copy);
-        }
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        auto* copy = B::create<IfThenElse>(branch->condition());
-        copy->thenBody() = filtered(branch->thenBody(), keep);
-        copy->elseBody() = filtered(branch->elseBody(), keep);
-        if (!copy->thenBody().empty() || !copy->elseBody().empty()) {
-          out.push_back(copy);
-        }
-      } else if (keep(e)) {
-        out.push_back(e);
+      Expr* copy = copyWithBodies(e, [&](const Statements& body) { return filtered(body, keep); });
+      if (copy == nullptr ? keep(e) : hasStatements(copy)) {
+        out.push_back(copy == nullptr ? e : copy);
       }
     }
     return out;
@@ -155,8 +145,7 @@ class Pipeliner {
     auto* first = B::create<ForLoop>(loop->iterDomain(), index, B::index(buffer.distance),
                                      ParallelType::Serial, -1);
     const Val* iterations = loop->extent();
-    const bool all_exist =
-        iterations->isConstInt() && std::get<int64_t>(iterations->value()) >= buffer.distance;
+    const bool all_exist = iterations->isConstInt() && iterations->intValue() >= buffer.distance;
     first->body() = Mover(ctx_, loop->index(), index).moved(loads);
     if (!all_exist) {
       first->body() = guarded(index, loop, first->body());
@@ -299,7 +288,7 @@ Statements pipelineCopies(LowerContext& ctx, const Statements& nest) {
   const auto& buffers = ctx.kernel()->async_buffers;
   const bool circular = std::any_of(buffers.begin(), buffers.end(),
                                     [](const AsyncBuffer& r) { return r.isCircular(); });
-  return circular ? Pipeliner(ctx).run(nest) : nest;
+  return circular ? Pipeliner(ctx).pipelined(nest) : nest;
 }
 
 } // namespace nvfuser

@@ -12,6 +12,7 @@
 // first ones.
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -20,7 +21,7 @@ namespace nvfuser {
 
 namespace {
 
-class LoadPrefetcher {
+class LoadPrefetcher : public StatementRewriter {
  public:
   explicit LoadPrefetcher(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
@@ -32,22 +33,16 @@ class LoadPrefetcher {
     }
   }
 
-  Statements run(const Statements& in) {
-    Statements out;
-    for (Expr* e : in) {
-      for (Statements* body : bodiesOf(e)) {
-        *body = run(*body);
-      }
-      auto* loop = tryAs<ForLoop>(e);
-      if (loop != nullptr && loads_.count(loop->loopId()) != 0) {
-        prefetchLoads(loop, out);
-      }
-      out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    rewriteBodies(e);
+    auto* loop = tryAs<ForLoop>(e);
+    if (loop != nullptr && loads_.count(loop->loopId()) != 0) {
+      prefetchLoads(loop, out);
     }
-    return out;
+    out.push_back(e);
   }
 
- private:
   // The innermost loop that the tensor is inlined into and that is a loop in the text.
   void place(TensorView* tv) {
     const TensorLoops& loops = ctx_.loops(tv);

@@ -21,6 +21,7 @@
 #include <ir/builder.h>
 #include <ir/visitor.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -37,61 +38,22 @@ bool meet(const Tensors& a, const Tensors& b) {
 }
 
 // What a statement, with all that it contains, reads and writes.
-struct TensorAccesses {
+struct BodyAccesses {
   Tensors reads;
   Tensors writes;
   bool has_barrier = false; // of the block
 
-  explicit TensorAccesses(const Expr* e) {
-    add(e);
+  explicit BodyAccesses(const Expr* statement) {
+    forEachStatement(statement, [&](const Expr* e) {
+      const TensorAccesses accesses = tensorAccessesOf(e);
+      reads.insert(accesses.read.begin(), accesses.read.end());
+      writes.insert(accesses.written.begin(), accesses.written.end());
+      has_barrier = has_barrier || isBarrier(e);
+    });
   }
 
   bool touches(const Tensors& tensors) const {
     return meet(reads, tensors) || meet(writes, tensors);
-  }
-
- private:
-  void add(const std::vector<Expr*>& list) {
-    for (const Expr* e : list) {
-      add(e);
-    }
-  }
-
-  void add(const Expr* e) {
-    for (const std::vector<Expr*>* body : bodiesOf(e)) {
-      add(*body);
-    }
-    if (const auto* branch = tryAs<IfThenElse>(e)) {
-      addRead(branch->condition());
-    } else if (const auto* copy = tryAs<BufferCopy>(e)) {
-      reads.insert(copy->from());
-      writes.insert(copy->to());
-    } else if (const auto* box = tryAs<BulkCopy>(e)) {
-      (box->isLoad() ? writes : reads).insert(box->shared()->view());
-    } else if (const auto* reduce = tryAs<ThreadReduce>(e)) {
-      for (const ReduceTerm& term : reduce->terms) {
-        reads.insert(term.buffers.begin(), term.buffers.end());
-        writes.insert(term.buffers.begin(), term.buffers.end());
-      }
-    }
-    has_barrier = has_barrier || e->kind() == ExprKind::BlockSync ||
-                  e->kind() == ExprKind::ThreadReduce || e->kind() == ExprKind::ThreadScan;
-    for (const Val* in : e->inputs()) {
-      addRead(in);
-    }
-    for (const Val* out : e->outputs()) {
-      if (const auto* element = tryAs<TensorIndex>(out)) {
-        writes.insert(element->view());
-        addRead(element->index());
-      }
-    }
-  }
-
-  void addRead(const Val* v) {
-    forElementsIn(v, [&](const TensorIndex* element) {
-      reads.insert(element->view());
-      addRead(element->index());
-    });
   }
 };
 
@@ -163,7 +125,7 @@ class Body {
   }
 
   // It uses what one that stays makes, or makes for it what there is only one of.
-  bool mustBeConsumer(const TensorAccesses& mine) const {
+  bool mustBeConsumer(const BodyAccesses& mine) const {
     Tensors only_one;
     std::copy_if(mine.writes.begin(), mine.writes.end(), std::inserter(only_one, only_one.end()),
                  [&](const TensorView* tv) { return !isOfTwoIterations(tv); });
@@ -189,7 +151,7 @@ class Body {
 
   void check() const {
     for (size_t i = 0; i < all_.size(); ++i) {
-      const TensorAccesses& accesses = accesses_[i];
+      const BodyAccesses& accesses = accesses_[i];
       NVF_CHECK(!is_consumer_[i] || !meet(accesses.writes, results_), name_,
                 ": what it reduces depends on an earlier iteration, or on what follows it");
       NVF_CHECK(i <= reduction_ || !accesses.has_barrier, name_,
@@ -212,14 +174,14 @@ class Body {
   const LowerContext& ctx_;
   const Statements& all_;
   const std::string name_; // for errors
-  std::vector<TensorAccesses> accesses_;
+  std::vector<BodyAccesses> accesses_;
   size_t reduction_ = SIZE_MAX;
   Tensors results_;
   Tensors own_registers_; // declared in the loop
   std::vector<bool> is_consumer_;
 };
 
-class ReductionPrefetcher {
+class ReductionPrefetcher : public StatementRewriter {
  public:
   explicit ReductionPrefetcher(LowerContext& ctx) : ctx_(ctx) {
     for (const Expr* e : ctx.kernel()->exprs()) {
@@ -230,26 +192,21 @@ class ReductionPrefetcher {
     }
   }
 
-  Statements run(const Statements& in) {
-    if (ahead_.empty()) {
-      return in;
-    }
-    Statements out;
-    for (Expr* e : in) {
-      for (Statements* body : bodiesOf(e)) {
-        *body = run(*body);
-      }
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        if (const ThreadReduce* reduction = reductionIn(loop)) {
-          prefetchReductions(loop, reduction, out);
-        }
-      }
-      out.push_back(e);
-    }
-    return out;
+  bool hasAny() const {
+    return !ahead_.empty();
   }
 
  private:
+  void rewrite(Expr* e, Statements& out) override {
+    rewriteBodies(e);
+    if (auto* loop = tryAs<ForLoop>(e)) {
+      if (const ThreadReduce* reduction = reductionIn(loop)) {
+        prefetchReductions(loop, reduction, out);
+      }
+    }
+    out.push_back(e);
+  }
+
   // The cluster reduction of such reductions, and of no others, in the body of a loop; null: there
   // is none.
   const ThreadReduce* reductionIn(const ForLoop* loop) const {
@@ -369,7 +326,8 @@ class ReductionPrefetcher {
 } // namespace
 
 Statements prefetchReductions(LowerContext& ctx, const Statements& nest) {
-  return ReductionPrefetcher(ctx).run(nest);
+  ReductionPrefetcher prefetcher(ctx);
+  return prefetcher.hasAny() ? prefetcher.run(nest) : nest;
 }
 
 } // namespace nvfuser

@@ -248,8 +248,8 @@ class WorkMaker {
     const size_t load =
         add({IrBuilder::create<ReduceStep>(ReduceStep::Part::Accumulate, e), path, before, false});
     auto* combine = IrBuilder::create<ThreadScan>(Part::Combine, e, start);
-    combine->threads = std::get<int64_t>(path[path.size() - 2]->extent->value());
-    combine->count = std::get<int64_t>(path.back()->extent->value());
+    combine->threads = path[path.size() - 2]->extent->intValue();
+    combine->count = path.back()->extent->intValue();
     add({combine, std::vector<Loop*>(path.begin(), path.end() - 1), {begin, load}, true});
   }
 
@@ -267,7 +267,7 @@ class WorkMaker {
                   l->extent->toInlineString(),
                   ", which is not a constant: put it outside of the reduced loops with reorder, "
                   "split by constants, or bind it to blocks or threads");
-        term.count *= std::get<int64_t>(l->extent->value());
+        term.count *= l->extent->intValue();
       }
     }
     out->terms.push_back(std::move(term));
@@ -350,7 +350,7 @@ int64_t maxBlockThreads(const Kernel* kernel) {
       if (!extent->isConstInt()) {
         return kernel->mostThreads() > 0 ? kernel->mostThreads() : kMost;
       }
-      threads *= std::get<int64_t>(extent->value());
+      threads *= extent->intValue();
     }
   }
   return std::min(threads, kMost);
@@ -362,7 +362,7 @@ int extentArgument(const Kernel* kernel, ParallelType type) {
     return 1;
   }
   if (it->second->isConstInt()) {
-    return static_cast<int>(std::get<int64_t>(it->second->value()));
+    return static_cast<int>(it->second->intValue());
   }
   const std::optional<LaunchNumber> number = kernel->launchNumber(it->second);
   return number.has_value() && number->by_warps ? -static_cast<int>(number->most) : 0;
@@ -374,7 +374,7 @@ int clusterArgument(const Kernel* kernel) {
   for (const auto& [type, extent] : kernel->cluster_extents) {
     const std::optional<LaunchNumber> number = kernel->launchNumber(extent);
     is_constant = is_constant && !number.has_value();
-    blocks *= number.has_value() ? number->most : std::get<int64_t>(extent->value());
+    blocks *= number.has_value() ? number->most : extent->intValue();
   }
   return static_cast<int>(is_constant ? blocks : -blocks);
 }

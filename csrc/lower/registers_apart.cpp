@@ -10,6 +10,7 @@
 // Both are arrays of the function, and compilers do not tell vectors of one from those of another:
 // S would be stored and loaded again in each iteration, and each addition wait for that. So the
 // printer hides where R is (nvf::apart). Elsewhere it does not: then R could be any tensor.
+#include <kernel/accesses.h>
 #include <lower/context.h>
 
 #include <algorithm>
@@ -27,8 +28,8 @@ class Finder {
     for (const Expr* e : list) {
       if (const auto* allocate = tryAs<Allocate>(e)) {
         if (threads_.registers.count(allocate->tv()) != 0) {
-          bytes_[allocate->tv()] = std::get<int64_t>(allocate->size()->value()) *
-                                   threads_.threads() * dataTypeSizeBytes(allocate->tv()->dtype());
+          bytes_[allocate->tv()] = allocate->size()->intValue() * threads_.threads() *
+                                   dataTypeSizeBytes(allocate->tv()->dtype());
         }
       } else if (const auto* loop = tryAs<ForLoop>(e)) {
         run(loop->body(), loop->isTrivial() ? around : loop);
@@ -48,7 +49,7 @@ class Finder {
     std::vector<const TensorView*> large;
     bool is_beside = false;
     for (const Expr* e : body) {
-      if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+      if (!isElementOp(e)) {
         continue;
       }
       for (const std::vector<Val*>* values : {&e->inputs(), &e->outputs()}) {

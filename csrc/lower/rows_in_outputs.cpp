@@ -17,6 +17,8 @@
 // that.
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -36,11 +38,11 @@ struct RowLoop {
 };
 
 bool readsElementOf(const Val* v, const TensorView* tv) {
-  return v != nullptr && holdsBehind(v, [&](const Val* each) {
-           const auto* element = tryAs<TensorIndex>(each);
-           return element != nullptr &&
-                  (element->view() == tv || readsElementOf(element->index(), tv));
-         });
+  bool found = false;
+  if (v != nullptr) {
+    forTensorsIn(v, [&](const TensorView* each) { found = found || each == tv; });
+  }
+  return found;
 }
 
 bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {
@@ -50,33 +52,7 @@ bool anyOf(const std::vector<Val*>& values, const TensorView* tv) {
 
 // The statement or one in it has an element of the tensor, or all of it.
 bool uses(const Expr* e, const TensorView* tv) {
-  for (const Statements* body : bodiesOf(e)) {
-    if (std::any_of(body->begin(), body->end(), [&](const Expr* x) { return uses(x, tv); })) {
-      return true;
-    }
-  }
-  if (const auto* loop = tryAs<ForLoop>(e)) {
-    return readsElementOf(loop->extent(), tv);
-  }
-  if (const auto* branch = tryAs<IfThenElse>(e)) {
-    return readsElementOf(branch->condition(), tv);
-  }
-  if (const auto* threads = tryAs<ThreadLoop>(e)) {
-    return std::any_of(threads->limits().begin(), threads->limits().end(),
-                       [&](const Val* v) { return readsElementOf(v, tv); });
-  }
-  if (const auto* reduce = tryAs<ThreadReduce>(e)) {
-    return std::any_of(reduce->terms.begin(), reduce->terms.end(), [&](const ReduceTerm& term) {
-      return std::count(term.buffers.begin(), term.buffers.end(), tv) != 0;
-    });
-  }
-  if (const auto* copy = tryAs<BufferCopy>(e)) {
-    return copy->to() == tv || copy->from() == tv;
-  }
-  if (const auto* scan = tryAs<ThreadScan>(e)) {
-    return readsElementOf(scan->first, tv) || scan->scan()->output(0) == tv;
-  }
-  return e->kind() != ExprKind::Allocate && (anyOf(e->inputs(), tv) || anyOf(e->outputs(), tv));
+  return holdsWithin(e, [&](const Expr* each) { return tensorAccessesOf(each).contain(tv); });
 }
 
 class Placer {
@@ -105,7 +81,7 @@ class Placer {
   }
 
   int64_t bytesOf(const Allocate* allocate) const {
-    return std::get<int64_t>(allocate->size()->value()) * threads_.threads() *
+    return allocate->size()->intValue() * threads_.threads() *
            dataTypeSizeBytes(allocate->tv()->dtype());
   }
 
@@ -150,8 +126,7 @@ class Placer {
       return {};
     }
     for (const Expr* x : threads->body()) {
-      const bool is_plain = x->kind() == ExprKind::ElementwiseOp ||
-                            x->kind() == ExprKind::LoadStoreOp || x->kind() == ExprKind::Allocate;
+      const bool is_plain = isElementOp(x) || x->kind() == ExprKind::Allocate;
       if (!is_plain || (uses(x, tv) && !isAtOwnElement(x, tv, loop->index()))) {
         return {};
       }
@@ -230,9 +205,7 @@ class Placer {
   bool mayBeOverInput(const Statements& list, const RowLoop& first, const TensorView* out,
                       const TensorView* tv) const {
     const Kernel* kernel = ctx_.kernel();
-    const auto rank = [](const TensorView* of) {
-      return TensorDomain::noReductions(of->getLogicalDomain()).size();
-    };
+    const auto rank = [](const TensorView* of) { return logicalIds(of).size(); };
     return std::any_of(kernel->inputs().begin(), kernel->inputs().end(), [&](const Val* v) {
       const auto* in = tryAs<TensorView>(v);
       return in != nullptr && in->dtype() == out->dtype() && rank(in) == rank(out) &&
@@ -266,13 +239,9 @@ class Placer {
   // Statements other than loops and branches that use a tensor.
   static int countUses(const Statements& list, const TensorView* tv) {
     int count = 0;
-    for (const Expr* e : list) {
-      const auto bodies = bodiesOf(e);
-      count += bodies.empty() && uses(e, tv) ? 1 : 0;
-      for (const Statements* body : bodies) {
-        count += countUses(*body, tv);
-      }
-    }
+    forEachStatement(list, [&](const Expr* e) {
+      count += bodiesOf(e).empty() && tensorAccessesOf(e).contain(tv) ? 1 : 0;
+    });
     return count;
   }
 

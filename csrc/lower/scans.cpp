@@ -41,7 +41,7 @@ bool isThreadsOfScan(const Loop* loop) {
   if (loop->type != ParallelType::TIDx || !loop->extent->isConstInt()) {
     return false;
   }
-  const int64_t threads = std::get<int64_t>(loop->extent->value());
+  const int64_t threads = loop->extent->intValue();
   return threads % kWarp == 0 ||
          (threads < kWarp && std::has_single_bit(static_cast<uint64_t>(threads)));
 }

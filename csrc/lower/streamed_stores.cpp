@@ -4,6 +4,7 @@
 
 #include <ir/builder.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -31,16 +32,13 @@ class StoreFinder {
 
  private:
   void collectReads(const Statements& list) {
-    for (const Expr* e : list) {
+    forEachStatement(list, [&](const Expr* e) {
       for (const Val* v : accessesOf(e).read) {
         if (v != nullptr) {
           forElementsIn(v, [&](const TensorIndex* each) { read_.insert(each->view()); });
         }
       }
-      for (const Statements* body : bodiesOf(e)) {
-        collectReads(*body);
-      }
-    }
+    });
   }
 
   void find(const Statements& list, int loops = 0) {
@@ -96,7 +94,7 @@ class StoreFinder {
 
   void findIn(ThreadLoop* loop) {
     for (const Expr* e : loop->body()) {
-      if (e->kind() != ExprKind::ElementwiseOp && e->kind() != ExprKind::LoadStoreOp) {
+      if (!isElementOp(e)) {
         continue;
       }
       const auto* out = tryAs<TensorIndex>(e->output(0));
@@ -112,19 +110,11 @@ class StoreFinder {
   }
 
   static bool isWrittenTwice(const ThreadLoop* loop, const TensorView* tv) {
-    int writes = 0;
-    const auto count = [&](const auto& self, const Statements& list) -> void {
-      for (const Expr* e : list) {
-        for (const Val* v : accessesOf(e).written) {
-          const auto* element = v == nullptr ? nullptr : tryAs<TensorIndex>(v);
-          writes += element != nullptr && element->view() == tv ? 1 : 0;
-        }
-        for (const Statements* body : bodiesOf(e)) {
-          self(self, *body);
-        }
-      }
-    };
-    count(count, loop->body());
+    std::ptrdiff_t writes = 0;
+    forEachStatement(loop->body(), [&](const Expr* e) {
+      const std::vector<const TensorView*> written = tensorAccessesOf(e).written;
+      writes += std::count(written.begin(), written.end(), tv);
+    });
     return writes > 1;
   }
 

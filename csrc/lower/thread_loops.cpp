@@ -17,6 +17,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 #include <lower/thread_pieces.h>
@@ -77,31 +78,13 @@ Together together(const Expr* e) {
   }
 }
 
-// A statement with those in it, in order.
-template <class Visitor>
-void visitAll(const Expr* e, Visitor&& visit) {
-  visit(e);
-  for (const Statements* body : bodiesOf(e)) {
-    for (const Expr* inner : *body) {
-      visitAll(inner, visit);
-    }
-  }
-}
-
-template <class Predicate>
-bool hasAny(const Expr* e, Predicate&& is) {
-  bool found = false;
-  visitAll(e, [&](const Expr* x) { found = found || is(x); });
-  return found;
-}
-
 bool hasTogether(const Expr* e) {
-  return hasAny(e, [](const Expr* x) { return together(x) == Together::Yes; });
+  return holdsWithin(e, [](const Expr* x) { return together(x) == Together::Yes; });
 }
 
 // A loop that is printed as one, or something that all threads do together.
 bool isComposed(const Expr* e) {
-  return hasAny(e, [](const Expr* x) {
+  return holdsWithin(e, [](const Expr* x) {
     const auto* loop = tryAs<ForLoop>(x);
     return (loop != nullptr && !loop->isTrivial()) || together(x) == Together::Yes;
   });
@@ -110,28 +93,11 @@ bool isComposed(const Expr* e) {
 // --- what does not change in a loop ---
 
 void collectWrites(const Statements& list, std::unordered_map<const TensorView*, int>& writes) {
-  for (const Expr* e : list) {
-    visitAll(e, [&](const Expr* x) {
-      for (const Val* out : x->outputs()) {
-        if (const auto* element = tryAs<TensorIndex>(out)) {
-          ++writes[element->view()];
-        }
-      }
-      if (const auto* r = tryAs<ThreadReduce>(x)) {
-        for (const ReduceTerm& term : r->terms) {
-          for (const TensorView* tv : term.buffers) {
-            ++writes[tv];
-          }
-        }
-      }
-      if (const auto* copy = tryAs<BufferCopy>(x)) {
-        ++writes[copy->to()];
-      }
-      if (const auto* scan = tryAs<ThreadScan>(x)) {
-        ++writes[scan->scan()->as<ScanOp>()->out()];
-      }
-    });
-  }
+  forEachStatement(list, [&](const Expr* e) {
+    for (const TensorView* tv : tensorAccessesOf(e).written) {
+      ++writes[tv];
+    }
+  });
 }
 
 // What is computed of registers in every iteration of a loop, from what the loop does not change,
@@ -142,21 +108,12 @@ class Hoister {
   Statements run(const Statements& list) {
     Statements out;
     for (Expr* e : list) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        ForLoop* copy = loop->emptyCopy();
-        copy->body() = run(loop->body());
-        if (!loop->isTrivial()) {
-          hoist(copy, out);
-        }
-        out.push_back(copy);
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        auto* copy = B::create<IfThenElse>(branch->condition());
-        copy->thenBody() = run(branch->thenBody());
-        copy->elseBody() = run(branch->elseBody());
-        out.push_back(copy);
-      } else {
-        out.push_back(e);
+      Expr* copy = copyWithBodies(e, [&](const Statements& body) { return run(body); });
+      auto* loop = tryAs<ForLoop>(copy);
+      if (loop != nullptr && !loop->isTrivial()) {
+        hoist(loop, out);
       }
+      out.push_back(copy == nullptr ? e : copy);
     }
     return out;
   }
@@ -168,17 +125,15 @@ class Hoister {
     collectWrites(loop->body(), writes_);
     allocated_.clear();
     inner_.clear();
-    for (const Expr* e : loop->body()) {
-      visitAll(e, [&](const Expr* x) {
-        if (const auto* allocate = tryAs<Allocate>(x);
-            allocate != nullptr && allocate->size()->isOneInt()) {
-          allocated_.insert(allocate->tv());
-        }
-        if (const auto* inner = tryAs<ForLoop>(x)) {
-          inner_.push_back(inner->index());
-        }
-      });
-    }
+    forEachStatement(loop->body(), [&](const Expr* x) {
+      if (const auto* allocate = tryAs<Allocate>(x);
+          allocate != nullptr && allocate->size()->isOneInt()) {
+        allocated_.insert(allocate->tv());
+      }
+      if (const auto* inner = tryAs<ForLoop>(x)) {
+        inner_.push_back(inner->index());
+      }
+    });
     Statements moved;
     loop->body() = withoutInvariant(loop->body(), moved);
     if (!moved.empty()) {
@@ -276,7 +231,7 @@ class ThreadLoopMaker {
       return std::nullopt;
     }
     for (size_t i = 0; i < kThreadTypes.size(); ++i) {
-      loops_.extents[i] = extents_[i] == nullptr ? 1 : std::get<int64_t>(extents_[i]->value());
+      loops_.extents[i] = extents_[i] == nullptr ? 1 : extents_[i]->intValue();
     }
     const Statements hoisted = Hoister().run(nest);
     collectWrites(hoisted, writes_);
@@ -297,9 +252,8 @@ class ThreadLoopMaker {
     return std::all_of(extents_.begin(), extents_.end(),
                        [](const Val* v) { return v == nullptr || v->isConstInt(); }) &&
            !kernel->load_warps.exist() && kernel->cluster_extents.empty() &&
-           !kernel->synchronizes_grid && std::none_of(nest.begin(), nest.end(), [&](const Expr* e) {
-             return hasAny(e, [&](const Expr* x) { return !mayStandInLoops(x); });
-           });
+           !kernel->synchronizes_grid &&
+           !holdsWithin(nest, [&](const Expr* e) { return !mayStandInLoops(e); });
   }
 
   // What all threads do together, all threads come to.
@@ -529,18 +483,10 @@ class ThreadLoopMaker {
 
   // Loops and branches stay around those over threads.
   void compose(Expr* e, const std::vector<Val*>& conditions, Statements& out) {
-    if (auto* loop = tryAs<ForLoop>(e)) {
-      ForLoop* copy = loop->emptyCopy();
-      copy->body() = inLoops(loop->body(), conditions);
-      out.push_back(copy);
-      return;
-    }
-    auto* branch = e->as<IfThenElse>();
-    if (isUniform(branch->condition())) {
-      auto* copy = B::create<IfThenElse>(branch->condition());
-      copy->thenBody() = inLoops(branch->thenBody(), conditions);
-      copy->elseBody() = inLoops(branch->elseBody(), conditions);
-      out.push_back(copy);
+    auto* branch = tryAs<IfThenElse>(e);
+    if (branch == nullptr || isUniform(branch->condition())) {
+      out.push_back(
+          copyWithBodies(e, [&](const Statements& body) { return inLoops(body, conditions); }));
       return;
     }
     std::vector<Val*> taken = conditions;
@@ -697,15 +643,13 @@ class ThreadLoopMaker {
   void placeRegisters(Statements& nest) {
     findAccesses(nest, nullptr, false);
     // Copied as a whole: they lie in the same way.
-    for (const Expr* e : nest) {
-      visitAll(e, [&](const Expr* x) {
-        if (const auto* copy = tryAs<BufferCopy>(x)) {
-          Access& to = accesses_[copy->to()];
-          Access& from = accesses_[copy->from()];
-          to.by_vectors = from.by_vectors = to.by_vectors || from.by_vectors;
-        }
-      });
-    }
+    forEachStatement(nest, [&](const Expr* e) {
+      if (const auto* copy = tryAs<BufferCopy>(e)) {
+        Access& to = accesses_[copy->to()];
+        Access& from = accesses_[copy->from()];
+        to.by_vectors = from.by_vectors = to.by_vectors || from.by_vectors;
+      }
+    });
     place(nest);
   }
 
@@ -744,7 +688,7 @@ class ThreadLoopMaker {
       }
       loops_.registers[allocate->tv()] =
           a.by_vectors ? ThreadLoops::Layout::ByThread : ThreadLoops::Layout::ByElement;
-      loops_.register_bytes += std::get<int64_t>(allocate->size()->value()) * loops_.threads() *
+      loops_.register_bytes += allocate->size()->intValue() * loops_.threads() *
                                ((dataTypeSizeBits(allocate->tv()->dtype()) + 7) / 8);
       out.push_back(e);
     }

@@ -173,9 +173,8 @@ class PieceFinder {
 
   // The dividend goes up by one from thread to thread, and both are known where the loop begins.
   bool mayCut(Val* dividend, Val* divisor) const {
-    const bool is_long = divisor->isConstInt()
-                             ? std::get<int64_t>(divisor->value()) >= kFewestOfPiece
-                             : divisor->dtype() == DataType::Index;
+    const bool is_long = divisor->isConstInt() ? divisor->intValue() >= kFewestOfPiece
+                                               : divisor->dtype() == DataType::Index;
     return is_long && dividend->dtype() == DataType::Index && goesUp(dividend) && isFixed(divisor);
   }
 

@@ -15,6 +15,8 @@
 
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
@@ -28,9 +30,7 @@ namespace {
 constexpr int64_t kMostElements = 16;
 
 bool isSimple(const Expr* e) {
-  const ExprKind kind = e->kind();
-  return kind == ExprKind::LoadStoreOp || kind == ExprKind::ElementwiseOp ||
-         kind == ExprKind::RandomNumber || kind == ExprKind::Allocate;
+  return computesElements(e) || e->kind() == ExprKind::Allocate;
 }
 
 // Iterations that are all printed; 0: of another loop.
@@ -39,7 +39,7 @@ int64_t unrolledIterations(const ForLoop* loop) {
       loop->parallelType() == ParallelType::Vectorize || !loop->extent()->isConstInt()) {
     return 0;
   }
-  const auto extent = std::get<int64_t>(loop->extent()->value());
+  const auto extent = loop->extent()->intValue();
   return extent > 1 && extent <= kMostElements ? extent : 0;
 }
 
@@ -47,11 +47,11 @@ const TensorIndex* targetOf(const Expr* e) {
   return e->kind() == ExprKind::Allocate ? nullptr : tryAs<TensorIndex>(e->output(0));
 }
 
-class UniformComputer {
+class UniformComputer : public StatementRewriter {
  public:
   UniformComputer(LowerContext& ctx, UniformElements& uniform) : ctx_(ctx), uniform_(uniform) {}
 
-  Statements run(const Statements& nest) {
+  Statements computed(const Statements& nest) {
     collectSizes(nest);
     // What is written in another way somewhere is never known to be equal: a loop around all of it
     // may come back to where it is read.
@@ -62,7 +62,7 @@ class UniformComputer {
       look(nest);
     } while (differing_.size() > before);
     forget();
-    return replaced(nest);
+    return run(nest);
   }
 
  private:
@@ -77,16 +77,12 @@ class UniformComputer {
   using KnownRows = std::unordered_map<const TensorView*, Rows>;
 
   void collectSizes(const Statements& nest) {
-    for (const Expr* e : nest) {
-      for (const Statements* body : bodiesOf(e)) {
-        collectSizes(*body);
+    forEachStatement(nest, [&](const Expr* e) {
+      const auto* a = tryAs<Allocate>(e);
+      if (a != nullptr && a->memoryType() == MemoryType::Local && a->size()->isConstInt()) {
+        sizes_[a->tv()] = a->size()->intValue();
       }
-      if (const auto* a = tryAs<Allocate>(e)) {
-        if (a->memoryType() == MemoryType::Local && a->size()->isConstInt()) {
-          sizes_[a->tv()] = std::get<int64_t>(a->size()->value());
-        }
-      }
-    }
+    });
   }
 
   void forget() {
@@ -249,27 +245,19 @@ class UniformComputer {
 
   // --- computing it once ---
 
-  Statements replaced(const Statements& nest) {
-    Statements out;
-    for (Expr* e : nest) {
-      if (auto* loop = tryAs<ForLoop>(e)) {
-        if (hasEqualElements(loop)) {
-          computeElementOnce(loop, out);
-          continue;
-        }
-        if (hasEqualRows(loop)) {
-          computeRowOnce(loop, out);
-          continue;
-        }
-        loop->body() = replaced(loop->body());
-        takeOut(loop, out);
-      } else if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = replaced(branch->thenBody());
-        branch->elseBody() = replaced(branch->elseBody());
-      }
-      out.push_back(e);
+  void rewrite(Expr* e, Statements& out) override {
+    auto* loop = tryAs<ForLoop>(e);
+    if (loop != nullptr && hasEqualElements(loop)) {
+      return computeElementOnce(loop, out);
     }
-    return out;
+    if (loop != nullptr && hasEqualRows(loop)) {
+      return computeRowOnce(loop, out);
+    }
+    rewriteBodies(e);
+    if (loop != nullptr) {
+      takeOut(loop, out);
+    }
+    out.push_back(e);
   }
 
   // Of a loop over elements: variables of its own that are the same for all of them.
@@ -332,7 +320,7 @@ class UniformComputer {
 
   void computeRowOnce(ForLoop* loop, Statements& out) {
     const Mover first(ctx_, loop->index(), ctx_.kernel()->zeroVal());
-    const Statements row = replaced(first.moved(loop->body()));
+    const Statements row = run(first.moved(loop->body()));
     out.insert(out.end(), row.begin(), row.end());
     ForLoop* copies = loop->emptyCopy();
     std::vector<TensorView*> written;
@@ -343,8 +331,7 @@ class UniformComputer {
                    ? ctx_.kernel()->zeroVal()
                    : B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
       Val* to = B::addExpr(B::mulExpr(B::index(length), loop->index()), k);
-      auto* elements = B::create<ForLoop>(loop->iterDomain(), k, B::index(length),
-                                          ParallelType::Unroll, loop->loopId());
+      ForLoop* elements = loop->like(k, B::index(length), ParallelType::Unroll);
       elements->body().push_back(copyElement(tv, ctx_.simplified(to), k));
       copies->body().push_back(elements);
     }
@@ -425,7 +412,7 @@ bool readsWith(const Val* v, const Val* symbol) {
 
 Statements computeUniformElements(LowerContext& ctx, const Statements& nest,
                                   UniformElements& uniform) {
-  return UniformComputer(ctx, uniform).run(nest);
+  return UniformComputer(ctx, uniform).computed(nest);
 }
 
 } // namespace nvfuser

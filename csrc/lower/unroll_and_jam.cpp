@@ -14,6 +14,8 @@
 // element; here it is once for eight, and as many rows are on their way from memory at once. The
 // terms are added in the same order.
 #include <ir/builder.h>
+#include <kernel/accesses.h>
+#include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/moved.h>
 
@@ -32,30 +34,21 @@ constexpr int64_t kRows = 8;
 // Larger bodies would compile for long, and have enough to do in each row.
 constexpr size_t kMostStatements = 8;
 
-class Jammer {
+class Jammer : public StatementRewriter {
  public:
   explicit Jammer(LowerContext& ctx) : ctx_(ctx), threads_(ctx.kernel()->thread_loops) {}
 
-  Statements run(const Statements& list) const {
-    Statements out;
-    for (Expr* e : list) {
-      if (auto* branch = tryAs<IfThenElse>(e)) {
-        branch->thenBody() = run(branch->thenBody());
-        branch->elseBody() = run(branch->elseBody());
-      } else if (auto* loop = tryAs<ForLoop>(e)) {
-        const Row row = rowOf(loop);
-        if (row.threads != nullptr) {
-          e = jammed(loop, row);
-        } else {
-          loop->body() = run(loop->body());
-        }
-      }
-      out.push_back(e);
+ private:
+  void rewrite(Expr* e, Statements& out) override {
+    auto* loop = tryAs<ForLoop>(e);
+    const Row row = loop == nullptr ? Row() : rowOf(loop);
+    if (row.threads != nullptr) {
+      out.push_back(jammed(loop, row));
+    } else {
+      StatementRewriter::rewrite(e, out);
     }
-    return out;
   }
 
- private:
   // What an iteration is made of.
   struct Row {
     ThreadLoop* threads = nullptr; // null: not of the kind that this pass is for
@@ -86,7 +79,7 @@ class Jammer {
   static bool isShort(const ForLoop* loop) {
     const Val* rows =
         loop->first() == nullptr ? loop->extent() : B::subExpr(loop->extent(), loop->first());
-    return rows->isConstInt() && std::get<int64_t>(rows->value()) <= kRows;
+    return rows->isConstInt() && rows->intValue() <= kRows;
   }
 
   // That what the loop over threads leaves behind are sums and their like, over and over in the
@@ -101,9 +94,7 @@ class Jammer {
     }
     int64_t bytes = 0;
     for (const Expr* e : threads->body()) {
-      const bool is_plain = e->kind() == ExprKind::ElementwiseOp ||
-                            e->kind() == ExprKind::LoadStoreOp || e->kind() == ExprKind::Allocate;
-      if (!is_plain) {
+      if (!isElementOp(e) && e->kind() != ExprKind::Allocate) {
         return false;
       }
       for (const Val* out : e->outputs()) {
@@ -138,15 +129,15 @@ class Jammer {
     Val* rows = B::index(kRows);
     Val* first = loop->first() == nullptr ? B::index(0) : loop->first();
     Val* begin = B::addExpr(first, B::mulExpr(group, rows));
-    auto* groups = makeLoop(loop, group, B::ceilDivExpr(B::subExpr(loop->extent(), first), rows));
+    ForLoop* groups = loop->like(group, B::ceilDivExpr(B::subExpr(loop->extent(), first), rows));
 
-    auto* together = makeLoop(loop, within, rows);
+    ForLoop* together = loop->like(within, rows);
     together->body() =
         Mover(ctx_, loop->index(), B::addExpr(begin, within)).moved(row.threads->body());
     auto* branch = B::create<IfThenElse>(allOf(loop, row, begin));
     branch->thenBody() = {B::create<ThreadLoop>(row.threads->limits(), Statements{together})};
 
-    auto* rest = makeLoop(loop, loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
+    ForLoop* rest = loop->like(loop->index(), B::minExpr(B::addExpr(begin, rows), loop->extent()));
     rest->setFirst(begin);
     rest->body() = loop->body();
     branch->elseBody() = {rest};
@@ -162,11 +153,6 @@ class Jammer {
       all = B::logicalAndExpr(all, mover.moved(row.condition));
     }
     return ctx_.simplified(all);
-  }
-
-  static ForLoop* makeLoop(const ForLoop* like, Val* index, Val* extent) {
-    return B::create<ForLoop>(like->iterDomain(), index, extent, ParallelType::Serial,
-                              like->loopId());
   }
 
   LowerContext& ctx_;

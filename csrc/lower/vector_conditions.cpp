@@ -17,11 +17,10 @@ bool VectorConditions::dependsOnElement(const Val* v) const {
 
 bool VectorConditions::isMultiple(const Val* v) const {
   if (v->isConstInt()) {
-    return std::get<int64_t>(v->value()) % width_ == 0;
+    return v->intValue() % width_ == 0;
   }
   for (const DivisibilityCheck& c : kernel_->divisibility_checks) {
-    if (c.factor->isConstInt() && std::get<int64_t>(c.factor->value()) % width_ == 0 &&
-        c.value->sameAs(v)) {
+    if (c.factor->isConstInt() && c.factor->intValue() % width_ == 0 && c.value->sameAs(v)) {
       return true;
     }
   }

@@ -70,7 +70,7 @@ void checkHeads(const char* op_name, const TensorView* query, const TensorView* 
   if (!of_query->isConst() || !of_key->isConst()) {
     return;
   }
-  const auto number = [](const Val* v) { return std::get<int64_t>(v->value()); };
+  const auto number = [](const Val* v) { return v->intValue(); };
   NVF_CHECK(number(of_key) == 0 ? number(of_query) == 0 : number(of_query) % number(of_key) == 0,
             op_name,
             ": the number of heads of the query must be a multiple of that of the key and ",

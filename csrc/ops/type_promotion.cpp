@@ -28,8 +28,7 @@ int64_t rankOf(const Val* v) {
   if (!v->isTensor()) {
     return -1;
   }
-  return static_cast<int64_t>(
-      TensorDomain::noReductions(v->as<TensorView>()->getLogicalDomain()).size());
+  return static_cast<int64_t>(logicalIds(v).size());
 }
 
 // The dtype of a group of higher priority together with one of lower priority.

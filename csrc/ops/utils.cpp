@@ -24,10 +24,6 @@ void checkOperands(const char* op_name, const std::vector<Val*>& operands) {
   }
 }
 
-Ids logicalIds(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 int64_t rank(const TensorView* tv) {
   return static_cast<int64_t>(logicalIds(tv).size());
 }
@@ -37,13 +33,6 @@ int64_t wrapDim(const char* op_name, int64_t dim, int64_t rank) {
   NVF_CHECK(wrapped >= 0 && wrapped < rank, op_name, ": Tried to access out of boundary index ",
             dim, ". total index: ", rank);
   return wrapped;
-}
-
-std::optional<int64_t> constInt(const Val* v) {
-  if (v != nullptr && v->isConstInt()) {
-    return std::get<int64_t>(v->value());
-  }
-  return std::nullopt;
 }
 
 Val* toExtent(const char* op_name, Val* v) {

@@ -18,15 +18,12 @@ using Ids = TensorDomain::Ids;
 void checkOperand(const char* op_name, const Val* v);
 void checkOperands(const char* op_name, const std::vector<Val*>& operands);
 
-// Logical domain of a tensor as its consumers see it (no reductions).
-Ids logicalIds(const TensorView* tv);
+// Dimensions of a tensor as its consumers see it (no reductions).
 int64_t rank(const TensorView* tv);
 
 // Negative dims count from the end. Error: "Tried to access out of boundary index".
 int64_t wrapDim(const char* op_name, int64_t dim, int64_t rank);
 
-// The value of an integer constant.
-std::optional<int64_t> constInt(const Val* v);
 // As an extent: integer constants become dtype Index, Int and Index scalars stay, other integers
 // are cast.
 Val* toExtent(const char* op_name, Val* v);

@@ -8,6 +8,7 @@
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -21,23 +22,9 @@ constexpr int kMostRounds = 8;
 // What is computed of elements at the same position, or reduces whole dimensions, can be said with
 // any factors.
 bool takesFactors(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::LoadStoreOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReshapeOp:
-    case ExprKind::ReductionOp:
-    case ExprKind::WelfordOp:
-    case ExprKind::FullOp:
-    case ExprKind::RngOp:
-      return true;
-    case ExprKind::GatherOp:
-      return static_cast<const GatherOp*>(e)->exact();
-    default:
-      return false;
-  }
+  const auto* gather = tryAs<GatherOp>(e);
+  return !dependsOnSizes(e) || e->kind() == ExprKind::ReshapeOp ||
+         (gather != nullptr && gather->exact());
 }
 
 bool hasTransforms(const TensorView* tv) {
@@ -132,7 +119,7 @@ void AxisFactors::addTensors(const Fusion* fusion,
       const auto dim = static_cast<size_t>(lookedUpDim(e));
       for (const TensorView* tv : {table, static_cast<const TensorView*>(e->input(1)),
                                    static_cast<const TensorView*>(e->output(0))}) {
-        const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+        const auto dims = logicalIds(tv);
         classes_[static_cast<size_t>(find(numbered(dims.at(dim))))].fixed = true;
       }
     }
@@ -336,8 +323,8 @@ bool AxisFactors::splitFront(std::vector<int>& longer, std::vector<int>& shorter
   if (x == nullptr || y == nullptr || !x->isConst() || !y->isConst()) {
     return false;
   }
-  const auto large = std::get<int64_t>(x->value());
-  const auto small = std::get<int64_t>(y->value());
+  const auto large = x->intValue();
+  const auto small = y->intValue();
   if (small <= 0 || large <= small || large % small != 0) {
     return false;
   }

@@ -24,12 +24,8 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-Ids dimsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 bool hasOneLoopPerDim(const TensorView* tv) {
-  const Ids dims = dimsOf(tv);
+  const Ids dims = logicalIds(tv);
   return std::all_of(dims.begin(), dims.end(), [](const IterDomain* id) {
     return !id->isBroadcast() && !id->hasExpandedExtent();
   });
@@ -174,7 +170,7 @@ namespace {
 TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim) {
   Ids ids;
   std::vector<std::optional<bool>> contiguity;
-  for (const IterDomain* id : dimsOf(part)) {
+  for (const IterDomain* id : logicalIds(part)) {
     ids.push_back(IterDomainBuilder(id).build());
     contiguity.emplace_back(true);
   }

@@ -116,9 +116,9 @@ RowDims rowDimsOf(Fusion* fusion, const IdGraph& graph) {
 // Elements that a tensor has for each position along a row.
 int64_t elementsOfPosition(const TensorView* tv, const RowDims& dims, const IdGraph& graph) {
   int64_t elements = 1;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     if (!id->isBroadcast() && dims.within_thread.count(graph.group(id)) != 0) {
-      elements *= std::get<int64_t>(id->extent()->value());
+      elements *= id->extent()->intValue();
     }
   }
   return elements;

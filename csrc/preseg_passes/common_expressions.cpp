@@ -5,6 +5,7 @@
 #include <base/hash.h>
 #include <ir/builder.h>
 #include <ir/evaluator.h>
+#include <ir/op_traits.h>
 
 #include <algorithm>
 #include <bit>
@@ -47,40 +48,12 @@ bool isCommutative(OpType op) {
   }
 }
 
-bool mayBeShared(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReshapeOp:
-    case ExprKind::SliceOp:
-    case ExprKind::PadOp:
-    case ExprKind::CatOp:
-    case ExprKind::FullOp:
-    case ExprKind::IotaOp:
-    case ExprKind::ReductionOp:
-    case ExprKind::WelfordOp:
-    case ExprKind::ScanOp:
-    case ExprKind::GatherOp:
-    case ExprKind::IndexSelectOp:
-    case ExprKind::SelectOp:
-    case ExprKind::RollOp:
-    case ExprKind::EmbeddingFwdOp:
-      return true;
-    case ExprKind::LoadStoreOp:
-      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
-    default:
-      return false;
-  }
-}
-
 } // namespace
 
 class CommonExpressions::Numbering {
  public:
   Expr* firstLike(Expr* e) {
-    if (!mayBeShared(e)) {
+    if (!isDetermined(e) || isBoundary(e)) {
       return nullptr;
     }
     auto [it, is_new] = first_.try_emplace(wordsOf(e), e);
@@ -220,7 +193,7 @@ class CommonExpressions::Numbering {
     } else if (const auto* b = std::get_if<bool>(&v->value())) {
       words.push_back(*b ? 1 : 0);
     } else {
-      words.push_back(static_cast<uint64_t>(std::get<int64_t>(v->value())));
+      words.push_back(static_cast<uint64_t>(v->intValue()));
     }
     return words;
   }

@@ -7,6 +7,7 @@
 
 #include <ir/builder.h>
 #include <ir/evaluator.h>
+#include <ir/op_traits.h>
 #include <ops/elementwise.h>
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
@@ -28,27 +29,16 @@ class ConstantFolder : public Rewriter {
       case ExprKind::FullOp:
         value_[e->output(0)] = folded(e->input(0));
         return;
-      case ExprKind::BroadcastOp:
-      case ExprKind::SqueezeOp:
-      case ExprKind::ExpandOp:
-      case ExprKind::ReshapeOp:
-      case ExprKind::SliceOp:
-      case ExprKind::LoadStoreOp:
-        if (Val* value = valueOf(e->input(0)); value != nullptr && isMovable(e)) {
-          value_[e->output(0)] = value;
-        }
-        return;
       case ExprKind::ElementwiseOp:
         return elementwise(static_cast<ElementwiseOp*>(e));
       default:
-        return;
+        // A boundary that was asked for stays.
+        if (movesElements(e) && !isBoundary(e)) {
+          if (Val* value = valueOf(e->input(0))) {
+            value_[e->output(0)] = value;
+          }
+        }
     }
-  }
-
-  // A boundary that was asked for stays.
-  static bool isMovable(const Expr* e) {
-    return e->kind() != ExprKind::LoadStoreOp ||
-           static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
   }
 
   // The scalar that all elements are; null if there is none.

@@ -28,18 +28,12 @@ namespace nvfuser {
 
 namespace {
 
-using ops_utils::constInt;
-
 // Each step is a reduction, of which a kernel has at most 16 (segment/kernel_size.cpp): half of
 // them are left to what computes the rows. Times: docs/measurements/topk.md.
 constexpr int64_t kLargestK = 8;
 constexpr int64_t kLastPosition = std::numeric_limits<int32_t>::max();
 constexpr int64_t kHighHalf = int64_t{1} << 32;
 constexpr int64_t kNoKey = std::numeric_limits<int64_t>::min();
-
-std::vector<IterDomain*> dimsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
 
 // Types of 64 bits take two reductions a step: they stay in the library, and so do those that it
 // refuses.
@@ -75,7 +69,7 @@ bool canBeGenerated(const LibraryOp* topk) {
   if (topk->op() != LibraryOpType::TopK) {
     return false;
   }
-  const std::vector<IterDomain*> dims = dimsOf(elementInput(topk));
+  const std::vector<IterDomain*> dims = logicalIds(elementInput(topk));
   const int64_t k = constInt(topk->input(1)).value_or(0);
   return isSorted(topk) && !dims.empty() && dims[rowDim(topk)]->isIteration() && k >= 1 &&
          k <= kLargestK && fitsHalfAKey(elementInput(topk)->dtype()) &&
@@ -92,7 +86,7 @@ class TopKMaker {
       : fusion_(fusion),
         topk_(topk),
         dim_(rowDim(topk)),
-        rank_(dimsOf(elementInput(topk)).size()),
+        rank_(logicalIds(elementInput(topk)).size()),
         dtype_(elementInput(topk)->dtype()),
         is_float_(isFloatingPoint(dtype_)) {}
 
@@ -237,7 +231,7 @@ std::vector<LibraryOp*> generatableTopKs(const Fusion* fusion) {
 }
 
 Val* rowExtent(const LibraryOp* topk) {
-  return dimsOf(elementInput(topk))[rowDim(topk)]->extent();
+  return logicalIds(elementInput(topk))[rowDim(topk)]->extent();
 }
 
 void generateTopK(Fusion* fusion, uint64_t which) {

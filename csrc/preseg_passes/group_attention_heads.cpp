@@ -19,12 +19,8 @@ namespace {
 
 using Ids = std::vector<IterDomain*>;
 
-Ids dimsOf(const Val* tv) {
-  return TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
-}
-
 Val* sizeOf(const IterDomain* id) {
-  return id->hasExpandedExtent() ? id->expandedExtent() : id->extent();
+  return id->getMaybeExpandedExtent();
 }
 
 // Heads, positions and elements are the last dimensions.
@@ -76,8 +72,8 @@ bool mergesHeads(const Ids& split, const Ids& merged) {
 
 // Both have the same dimensions but for the number of heads.
 bool haveOtherHeads(const TensorView* a, const TensorView* b) {
-  const Ids of_a = dimsOf(a);
-  const Ids of_b = dimsOf(b);
+  const Ids of_a = logicalIds(a);
+  const Ids of_b = logicalIds(b);
   for (size_t d = 0; d < of_a.size() && of_a.size() == of_b.size(); ++d) {
     if (d + kInner != of_a.size() &&
         (of_a[d]->iterType() != of_b[d]->iterType() || !sizeOf(of_a[d])->sameAs(sizeOf(of_b[d])))) {
@@ -96,7 +92,7 @@ struct Heads {
 std::optional<Heads> repeatedHeads(const TensorView* operand) {
   const Expr* reshape = beforeUnits(operand, kInner)->definition();
   if (reshape == nullptr || reshape->kind() != ExprKind::ReshapeOp ||
-      !mergesHeads(dimsOf(reshape->input(0)), dimsOf(reshape->output(0)))) {
+      !mergesHeads(logicalIds(reshape->input(0)), logicalIds(reshape->output(0)))) {
     return std::nullopt;
   }
   const Expr* expand = beforeUnits(reshape->input(0), kInner + 1)->definition();
@@ -108,9 +104,9 @@ std::optional<Heads> repeatedHeads(const TensorView* operand) {
   if (broadcast == nullptr || broadcast->kind() != ExprKind::BroadcastOp) {
     return std::nullopt;
   }
-  std::vector<bool> wanted(dimsOf(one).size(), false);
+  std::vector<bool> wanted(logicalIds(one).size(), false);
   wanted[wanted.size() - kInner] = true;
-  const Ids expanded = dimsOf(expand->output(0));
+  const Ids expanded = logicalIds(expand->output(0));
   for (size_t d = 0; d < expanded.size(); ++d) {
     if (expanded[d]->hasExpandedExtent() != wanted[d]) {
       return std::nullopt;
@@ -200,10 +196,10 @@ class HeadGrouper : public Rewriter {
   TensorView* sumOverQueries(const TensorView* gradient, const Heads& heads) const {
     const Expr* reshape = nextReader(gradient, kInner);
     if (reshape == nullptr || reshape->kind() != ExprKind::ReshapeOp ||
-        !mergesHeads(dimsOf(reshape->output(0)), dimsOf(reshape->input(0)))) {
+        !mergesHeads(logicalIds(reshape->output(0)), logicalIds(reshape->input(0)))) {
       return nullptr;
     }
-    const Ids split = dimsOf(reshape->output(0));
+    const Ids split = logicalIds(reshape->output(0));
     const Expr* widen = nextReader(reshape->output(0)->as<TensorView>(), kInner + 1);
     if (!sizeOf(split[split.size() - kInner])->sameAs(heads.group) || !isCast(widen) ||
         widen->output(0)->dtype() != DataType::Float) {

@@ -3,6 +3,7 @@
 #include <preseg_passes/in_place_write.h>
 
 #include <ir/builder.h>
+#include <ops/utils.h>
 #include <tensor/layout.h>
 
 namespace nvfuser {
@@ -10,12 +11,10 @@ namespace nvfuser {
 TensorView* copyInFusion(Fusion* fusion, TensorView* tv) {
   FusionGuard guard(fusion);
   TensorDomain::Ids ids;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     ids.push_back(IterDomainBuilder(id).build());
   }
-  auto* domain =
-      IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-  auto* copy = IrBuilder::create<TensorView>(domain, tv->dtype());
+  TensorView* copy = ops_utils::makeTensor(std::move(ids), tv->dtype());
   IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, copy, tv);
   return copy;
 }

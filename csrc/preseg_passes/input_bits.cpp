@@ -2,7 +2,9 @@
 // See input_bits.h.
 #include <preseg_passes/input_bits.h>
 
+#include <definition/library_views.h>
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -15,20 +17,12 @@ bool isWideningCast(const Expr* e) {
          dataTypeSizeBits(op->in(0)->dtype()) < dataTypeSizeBits(op->out()->dtype());
 }
 
-namespace {
-
 int64_t concreteDims(const TensorView* tv) {
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
-  return std::count_if(logical.begin(), logical.end(),
-                       [](const IterDomain* id) { return !id->isBroadcast(); });
+  const auto& logical = tv->getLogicalDomain();
+  return std::count_if(logical.begin(), logical.end(), [](const IterDomain* id) {
+    return !id->isBroadcast() && !id->isReduction();
+  });
 }
-
-bool isInMemory(const TensorView* tv) {
-  return tv->isFusionInput() ||
-         (tv->definition() != nullptr && tv->definition()->kind() == ExprKind::LibraryOp);
-}
-
-} // namespace
 
 InputBits::InputBits(const std::vector<Expr*>& exprs) {
   for (const Expr* e : exprs) {
@@ -49,11 +43,6 @@ std::optional<InputBits::Cost> InputBits::costOf(const TensorView* tv) const {
 std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
   constexpr int64_t kMostOps = 16;
   switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::SqueezeOp:
-      break;
     case ExprKind::FullOp:
     case ExprKind::IotaOp:
       return Cost{{}, 1};
@@ -61,13 +50,10 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
       return isInMemory(e->input(0)->as<TensorView>())
                  ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 0})
                  : std::nullopt;
-    case ExprKind::LoadStoreOp:
-      if (static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set) {
-        break;
-      }
-      return std::nullopt;
     default:
-      return std::nullopt;
+      if (!isByPosition(e) || isBoundary(e)) {
+        return std::nullopt;
+      }
   }
   if (!e->output(0)->isTensor()) {
     return std::nullopt;

@@ -14,6 +14,9 @@ namespace nvfuser {
 // Such as from bf16 to float.
 bool isWideningCast(const Expr* e);
 
+// Dimensions that a tensor's elements differ along, as far as is known.
+int64_t concreteDims(const TensorView* tv);
+
 // What is read of the fusion's inputs, of what a library makes, and of slices of these, for one
 // element of a tensor.
 class InputBits {

@@ -49,9 +49,9 @@ class KnownPositions {
   }
 
   static Runs counted(const IotaOp* op) {
-    const auto count = ops_utils::constInt(op->length());
-    const auto first = ops_utils::constInt(op->start());
-    const auto step = ops_utils::constInt(op->step());
+    const auto count = constInt(op->length());
+    const auto first = constInt(op->start());
+    const auto step = constInt(op->step());
     const bool known = count.has_value() && first.has_value() && step.has_value();
     return known && *count > 0 && isSmall(*count) && isSmall(*first) && isSmall(*step) &&
                    isSmall(*count * *step)
@@ -71,7 +71,7 @@ class KnownPositions {
     if (op->op() == OpType::Cast) {
       return runs;
     }
-    const auto constant = op->inputs().size() == 2 ? ops_utils::constInt(op->in(1)) : std::nullopt;
+    const auto constant = op->inputs().size() == 2 ? constInt(op->in(1)) : std::nullopt;
     if (!constant.has_value() || !isSmall(*constant)) {
       return {};
     }

@@ -3,6 +3,7 @@
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
+#include <ops/utils.h>
 
 #include <algorithm>
 
@@ -12,8 +13,8 @@ void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes
                                std::vector<TensorView*>& outputs) {
   FusionGuard guard(fusion);
   for (InPlaceWrite& write : writes) {
-    const auto from = TensorDomain::noReductions(write.output->getLogicalDomain());
-    const auto to = TensorDomain::noReductions(write.input->getLogicalDomain());
+    const auto from = logicalIds(write.output);
+    const auto to = logicalIds(write.input);
     bool expanded = false;
     for (size_t i = 0; i < from.size() && from.size() == to.size(); ++i) {
       expanded = expanded || (from[i]->isBroadcast() && !to[i]->isBroadcast());
@@ -26,9 +27,7 @@ void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes
     for (size_t i = 0; i < from.size(); ++i) {
       ids.push_back(IterDomainBuilder(from[i]->isBroadcast() ? to[i] : from[i]).build());
     }
-    auto* domain =
-        IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-    auto* whole = IrBuilder::create<TensorView>(domain, write.output->dtype());
+    TensorView* whole = ops_utils::makeTensor(std::move(ids), write.output->dtype());
     IrBuilder::create<ElementwiseOp>(
         OpType::Where, whole,
         std::vector<Val*>{IrBuilder::create<Val>(false, DataType::Bool), write.input,

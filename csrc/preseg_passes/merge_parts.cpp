@@ -21,10 +21,6 @@ namespace nvfuser {
 
 namespace {
 
-std::vector<IterDomain*> dimsOf(const Val* tv) {
-  return TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
-}
-
 // A part of a tensor whose dimensions are split, and one element taken of some. All sizes are
 // known.
 struct Part {
@@ -53,8 +49,8 @@ bool take(Part& part, const SliceOp* slice) {
   const std::vector<size_t> dims = part.dims();
   for (size_t i = 0; i < dims.size(); ++i) {
     Part::Factor& factor = part.factors[dims[i]];
-    const auto start = ops_utils::constInt(slice->starts()[i]);
-    const auto stop = ops_utils::constInt(slice->stops()[i]);
+    const auto start = constInt(slice->starts()[i]);
+    const auto stop = constInt(slice->stops()[i]);
     if (start == 0 && stop == factor.extent) {
       continue;
     }
@@ -81,8 +77,8 @@ bool leaveOut(Part& part, const SqueezeOp* squeeze) {
 
 // Each dimension stays or is split into several.
 bool split(Part& part, const Expr* reshape) {
-  const std::vector<IterDomain*> into = dimsOf(reshape->output(0));
-  const auto pieces = piecesOf(dimsOf(reshape->input(0)), into);
+  const std::vector<IterDomain*> into = logicalIds(reshape->output(0));
+  const auto pieces = piecesOf(logicalIds(reshape->input(0)), into);
   std::vector<Part::Factor> factors;
   size_t dim = 0;
   for (const Part::Factor& factor : part.factors) {
@@ -94,7 +90,7 @@ bool split(Part& part, const Expr* reshape) {
       return false;
     }
     for (const size_t piece : pieces[dim++]) {
-      factors.push_back({*ops_utils::constInt(into[piece]->extent())});
+      factors.push_back({*constInt(into[piece]->extent())});
     }
   }
   part.factors = std::move(factors);
@@ -116,8 +112,8 @@ Part partOf(TensorView* tv) {
     }
   }
   Part whole{tv};
-  for (const IterDomain* id : dimsOf(tv)) {
-    const auto extent = ops_utils::constInt(id->extent());
+  for (const IterDomain* id : logicalIds(tv)) {
+    const auto extent = constInt(id->extent());
     if (!id->isIteration() || !extent.has_value()) {
       return {};
     }
@@ -259,13 +255,13 @@ class PartSlicer : public Rewriter {
     if (part.source == nullptr) {
       return nullptr;
     }
-    const std::vector<IterDomain*> dims = dimsOf(part.source);
+    const std::vector<IterDomain*> dims = logicalIds(part.source);
     std::vector<int64_t> starts(dims.size(), 0);
     std::vector<int64_t> stops;
     size_t sliced = 0;
     size_t next = 0;
     for (size_t i = 0; i < dims.size(); ++i) {
-      stops.push_back(*ops_utils::constInt(dims[i]->extent()));
+      stops.push_back(*constInt(dims[i]->extent()));
       const Part::Factor& factor = part.factors.at(next++);
       if (factor.extent == stops[i] && factor.is_dim) {
         continue;

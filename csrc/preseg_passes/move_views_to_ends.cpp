@@ -18,6 +18,7 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -55,11 +56,8 @@ class SliceMover {
   // For certain; and all dimensions are what they look like.
   bool isInside(const TensorView* part) const {
     const auto* slice = static_cast<const SliceOp*>(part->definition());
-    const auto cuts = [](const Val* v) {
-      return v->isConst() && std::get<int64_t>(v->value()) <= 0;
-    };
-    const Ids sliced =
-        TensorDomain::noReductions(slice->input(0)->as<TensorView>()->getLogicalDomain());
+    const auto cuts = [](const Val* v) { return v->isConst() && v->intValue() <= 0; };
+    const Ids sliced = logicalIds(slice->input(0));
     const auto& logical = part->getLogicalDomain();
     for (size_t d = 0; d < logical.size(); ++d) {
       const IterDomain* id = logical[d];
@@ -86,7 +84,7 @@ class SliceMover {
   }
 
   void view(TensorView* source, TensorView* part, const std::vector<Val*>& starts) {
-    const Ids dims = TensorDomain::noReductions(source->getLogicalDomain());
+    const Ids dims = logicalIds(source);
     const Ids& memory = source->getMaybeAllocationDomain();
     Ids logical;
     std::unordered_map<const IterDomain*, IterDomain*> of;
@@ -113,7 +111,7 @@ class SliceMover {
         contiguity.at(i) = std::nullopt;
       } else if (has_gaps && contiguity.at(i).has_value()) {
         contiguity.at(i) = false;
-        has_gaps = !extent->isConstInt() || std::get<int64_t>(extent->value()) == 1;
+        has_gaps = !extent->isConstInt() || extent->intValue() == 1;
       }
       has_gaps |= cut.count(memory[i]) != 0;
     }
@@ -295,14 +293,14 @@ class ViewMover {
     }
     TensorView* in = insteadOf(tv)->as<TensorView>();
     Ids root;
-    for (const IterDomain* id : TensorDomain::noReductions(in->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(in)) {
       root.push_back(
           IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
     }
     Ids logical;
     std::vector<Val*> extents;
     size_t next = 0;
-    for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(tv)) {
       IterDomain* whole = root.at(next++);
       for (size_t i = factors_.factorsOf(id).size(); i > 1; --i) {
         whole = IterDomain::merge(whole, root.at(next++), /*is_rfactor=*/true);
@@ -400,7 +398,7 @@ class ViewMover {
   }
 
   std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {
-    const Ids dims = TensorDomain::noReductions(tv->as<TensorView>()->getLogicalDomain());
+    const Ids dims = logicalIds(tv);
     std::vector<bool> out;
     for (size_t i = 0; i < flags.size(); ++i) {
       out.insert(out.end(), factors_.factorsOf(dims[i]).size(), flags[i]);
@@ -420,11 +418,11 @@ class ViewMover {
       made->setSourceLocation(returned->sourceLocation());
       made_.insert(made);
     }
-    const Ids logical = TensorDomain::noReductions(made->getLogicalDomain());
+    const Ids logical = logicalIds(made);
     // Dimensions of the made tensor by those of the returned one: factors in the same order.
     std::unordered_map<const IterDomain*, Ids> of;
     size_t next = 0;
-    for (const IterDomain* id : TensorDomain::noReductions(returned->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(returned)) {
       const size_t count = factors_.factorsOf(id).size();
       for (size_t i = 0; i < count; ++i) {
         of[id].push_back(logical.at(next++));
@@ -465,14 +463,18 @@ constexpr int kMostRounds = 4;
 
 } // namespace
 
-MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept) {
+MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                           PassLog* log) {
   FusionGuard guard(fusion);
   MovedViews moved;
+  const auto pass = [&](const char* name, const std::function<void()>& step) {
+    log == nullptr ? step() : (*log)(name, step);
+  };
   const auto slice = [&] {
     // What is sliced has the size of what it goes together with, until the slices move.
     const IdGraph sizes = buildDimensionGraph(fusion, IdMappingMode::Exact);
-    sliceInputs(fusion);
-    SliceMover(fusion, kept, sizes, moved).run();
+    pass("slice inputs", [&] { sliceInputs(fusion); });
+    pass("move slices", [&] { SliceMover(fusion, kept, sizes, moved).run(); });
   };
   const auto has_slices = [&] {
     const std::vector<Expr*>& exprs = fusion->exprs();
@@ -487,7 +489,7 @@ MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const Tensor
     if (has_slices()) {
       slice();
     }
-    ViewMover(fusion, kept, moved).run();
+    pass("move views to the ends", [&] { ViewMover(fusion, kept, moved).run(); });
   } while (moved.inputs.size() != known && has_slices() && ++rounds < kMostRounds);
   return moved;
 }

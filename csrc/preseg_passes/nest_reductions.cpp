@@ -32,7 +32,7 @@ bool isWorthIt(const ReductionOp* op, const Groups& first, const IdGraph& graph)
       if (!id->extent()->isConst()) {
         return true;
       }
-      elements *= std::get<int64_t>(id->extent()->value());
+      elements *= id->extent()->intValue();
     }
   }
   return elements >= kFewestElements;

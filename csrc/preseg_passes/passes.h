@@ -3,6 +3,7 @@
 // which says why it is made.
 #pragma once
 
+#include <base/pass_log.h>
 #include <fusion.h>
 #include <preseg_passes/in_place_write.h>
 #include <preseg_passes/moved_views.h>
@@ -19,7 +20,7 @@ namespace nvfuser {
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
 // Computes parts of what is computed element by element of parts of inputs, where a kernel that
-// reduces could do it. A step of the next pass.
+// reduces could do it.
 void sliceInputs(Fusion* fusion);
 // What is read beside a copy of it that is one of these outputs is read off the output.
 void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
@@ -28,7 +29,9 @@ void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs)
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with
 // more dimensions than they are returned with. A slice of an input that meets a reduction is a view
 // of it as well. `kept`: tensors that stay as they are. Changes the fusion, its inputs and outputs.
-MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept);
+// Its rounds, of which slicing inputs is a step, are passes of `log` (null: nobody asked).
+MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                           PassLog* log = nullptr);
 
 // A lookup's table that is an input with dimensions merged or split is a view of the input: an
 // input of its own behind the others. Changes the fusion and its inputs. `kept`: inputs that are

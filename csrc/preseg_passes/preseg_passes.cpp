@@ -81,15 +81,13 @@ void settleLayouts(PresegFusion& definition) {
   if (!hasReductions(fusion)) {
     return;
   }
-  pass("move views to the ends", [&] {
-    MovedViews moved = moveViewsToEnds(fusion, kept);
-    moved.inputs.insert(moved.inputs.begin(), definition.views.inputs.begin(),
-                        definition.views.inputs.end());
-    definition.views = std::move(moved);
-    for (TensorView*& output : definition.outputs) {
-      output = definition.views.madeFor(output);
-    }
-  });
+  MovedViews moved = moveViewsToEnds(fusion, kept, &pass);
+  moved.inputs.insert(moved.inputs.begin(), definition.views.inputs.begin(),
+                      definition.views.inputs.end());
+  definition.views = std::move(moved);
+  for (TensorView*& output : definition.outputs) {
+    output = definition.views.madeFor(output);
+  }
 }
 
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {

@@ -4,6 +4,7 @@
 #include <preseg_passes/passes.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <preseg_passes/column_reductions.h>
 #include <transform/cache.h>
 
@@ -28,17 +29,7 @@ class ColumnRepeater {
     }
     constexpr int kMostOps = 12; // operations
     const Expr* def = tv->definition();
-    switch (def->kind()) {
-      case ExprKind::ElementwiseOp:
-      case ExprKind::BroadcastOp:
-      case ExprKind::ExpandOp:
-      case ExprKind::SqueezeOp:
-      case ExprKind::LoadStoreOp:
-        break;
-      default:
-        return nullptr;
-    }
-    if (++ops_ > kMostOps) {
+    if (!isByPosition(def) || ++ops_ > kMostOps) {
       return nullptr;
     }
     std::vector<Val*> inputs = def->inputs();

@@ -5,6 +5,7 @@
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ir/logical_map.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <ops/elementwise.h>
 #include <ops/utils.h>
@@ -92,18 +93,8 @@ bool Rewriter::takeOver(TensorView* output, TensorView* by) {
       std::any_of(by->uses().begin(), by->uses().end(), readsAtPositions)) {
     return false;
   }
-  const bool is_plain = [&] {
-    switch (definition->kind()) {
-      case ExprKind::ElementwiseOp:
-      case ExprKind::BroadcastOp:
-      case ExprKind::ExpandOp:
-      case ExprKind::SqueezeOp:
-        return !output->hasRoot() && !output->hasReduction();
-      default:
-        return false;
-    }
-  }();
-  if (!is_plain) {
+  if (!isByPosition(definition) || definition->kind() == ExprKind::LoadStoreOp ||
+      output->hasRoot() || output->hasReduction()) {
     return false;
   }
   // The output's own definition goes, which may read `by`.
@@ -181,10 +172,10 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
       out.back().push_back(next++);
       continue;
     }
-    const auto whole = ops_utils::constInt(id->extent());
+    const auto whole = constInt(id->extent());
     int64_t product = 1;
     while (whole.has_value() && product < *whole && next < pieces.size()) {
-      product *= ops_utils::constInt(pieces[next]->extent()).value_or(*whole + 1);
+      product *= constInt(pieces[next]->extent()).value_or(*whole + 1);
       out.back().push_back(next++);
     }
     if (product != whole) {
@@ -222,8 +213,8 @@ std::vector<int64_t> permutationOf(const Expr* e) {
 }
 
 bool haveSameDims(const TensorView* a, const TensorView* b) {
-  const auto of_a = TensorDomain::noReductions(a->getLogicalDomain());
-  const auto of_b = TensorDomain::noReductions(b->getLogicalDomain());
+  const auto of_a = logicalIds(a);
+  const auto of_b = logicalIds(b);
   return std::equal(of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
                     [](const IterDomain* x, const IterDomain* y) {
                       return x->iterType() == y->iterType() &&
@@ -249,17 +240,6 @@ void Unsigned::visit(const Expr* e) {
         return;
       }
       break;
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::LoadStoreOp:
-    case ExprKind::ReshapeOp:
-    case ExprKind::SliceOp:
-    case ExprKind::FullOp:
-      if (!holds(e->input(0))) {
-        return;
-      }
-      break;
     case ExprKind::ReductionOp: {
       // Of nothing: 0 and 1; the least and greatest number of others.
       const OpType op = static_cast<const ReductionOp*>(e)->op();
@@ -272,7 +252,9 @@ void Unsigned::visit(const Expr* e) {
       known_.insert(e->output(1)); // squared deviations
       return;
     default:
-      return;
+      if (!(movesElements(e) || e->kind() == ExprKind::FullOp) || !holds(e->input(0))) {
+        return;
+      }
   }
   known_.insert(e->output(0));
 }

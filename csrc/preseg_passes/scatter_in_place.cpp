@@ -22,10 +22,6 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-Ids dimsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 // As good as equal: the source may be longer than the index, which takes its beginning.
 bool canBeSliced(const IterDomain* source, const IterDomain* index) {
   return !source->isBroadcast() || source->hasExpandedExtent() || index->isBroadcast();
@@ -92,12 +88,12 @@ class InPlaceMaker {
     std::vector<Val*> starts;
     std::vector<Val*> stops;
     ops_utils::DecidedTypes types;
-    for (const IterDomain* id : dimsOf(index)) {
+    for (const IterDomain* id : logicalIds(index)) {
       starts.push_back(src->container()->zeroVal());
       stops.push_back(id->getMaybeExpandedExtent());
       types.emplace_back(id->hasExpandedExtent() ? IterType::Iteration : id->iterType());
     }
-    const Ids dims = dimsOf(src);
+    const Ids dims = logicalIds(src);
     for (size_t d = 0; d < dims.size(); ++d) {
       if (!stops[d]->sameAs(dims[d]->getMaybeExpandedExtent())) {
         return ops_utils::sliceTo(src, starts, stops, types, stops);
@@ -125,9 +121,9 @@ std::vector<ScatterOp*> scattersOf(const Fusion* fusion) {
 
 bool canBeInPlace(const ScatterOp* scatter) {
   const TensorView* out = scatter->out();
-  const Ids dims = dimsOf(out);
-  const Ids self = dimsOf(scatter->self());
-  const Ids index = dimsOf(scatter->index());
+  const Ids dims = logicalIds(out);
+  const Ids self = logicalIds(scatter->self());
+  const Ids index = logicalIds(scatter->index());
   if (dims.empty() || out->hasRoot() || out->domain()->memoryOrder().empty() ||
       dataTypeSizeBits(out->dtype()) < 8) {
     return false;
@@ -137,8 +133,7 @@ bool canBeInPlace(const ScatterOp* scatter) {
     if (self[d]->isBroadcast() != dims[d]->isBroadcast()) {
       return false;
     }
-    if (scatter->src()->isTensor() &&
-        !canBeSliced(dimsOf(scatter->src()->as<TensorView>())[d], index[d])) {
+    if (scatter->src()->isTensor() && !canBeSliced(logicalIds(scatter->src())[d], index[d])) {
       return false;
     }
   }

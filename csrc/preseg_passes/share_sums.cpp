@@ -52,7 +52,7 @@ std::vector<bool> reducedFlags(const TensorView* tv) {
 }
 
 bool isBroadcastAlong(const TensorView* tv, const std::vector<bool>& reduced) {
-  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto dims = logicalIds(tv);
   for (size_t i = 0; i < reduced.size(); ++i) {
     if (reduced[i] && !dims[i]->isBroadcast()) {
       return false;

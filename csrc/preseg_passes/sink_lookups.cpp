@@ -32,10 +32,6 @@ namespace nvfuser {
 
 namespace {
 
-std::vector<IterDomain*> dimsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 // A kernel reads inputs at any position, and what a library or a scatter has made.
 bool isInMemory(const TensorView* tv) {
   const Expr* definition = tv->definition();
@@ -53,7 +49,7 @@ using MadeOf = std::vector<std::vector<size_t>>;
 
 MadeOf themselves(const Val* tv) {
   MadeOf out;
-  for (size_t i = 0; i < dimsOf(tv->as<TensorView>()).size(); ++i) {
+  for (size_t i = 0; i < logicalIds(tv).size(); ++i) {
     out.push_back({i});
   }
   return out;
@@ -63,7 +59,7 @@ MadeOf themselves(const Val* tv) {
 // or one that splits dimensions.
 MadeOf madeBy(const Expr* e) {
   if (e->kind() == ExprKind::ReshapeOp) {
-    return piecesOf(dimsOf(e->output(0)->as<TensorView>()), dimsOf(e->input(0)->as<TensorView>()));
+    return piecesOf(logicalIds(e->output(0)), logicalIds(e->input(0)));
   }
   MadeOf out;
   for (const int64_t d : permutationOf(e)) {
@@ -88,7 +84,7 @@ View viewOf(TensorView* tv) {
     }
     tv = tv->definition()->input(0)->as<TensorView>();
   }
-  View view{tv, std::vector<int64_t>(dimsOf(tv).size(), 0)};
+  View view{tv, std::vector<int64_t>(logicalIds(tv).size(), 0)};
   for (size_t d = 0; d < made.size(); ++d) {
     if (!std::is_sorted(made[d].begin(), made[d].end())) {
       return {};
@@ -164,8 +160,8 @@ class LookupSinker : public Rewriter {
         return {};
       }
       table = cut->input(0)->as<TensorView>();
-      const auto first = ops_utils::constInt(cut->starts()[dim]);
-      const auto stop = ops_utils::constInt(cut->stops()[dim]);
+      const auto first = constInt(cut->starts()[dim]);
+      const auto stop = constInt(cut->stops()[dim]);
       if (!first.has_value() || !stop.has_value() || !isAllBut(dim, cut)) {
         return {};
       }
@@ -175,8 +171,8 @@ class LookupSinker : public Rewriter {
   }
 
   static bool isAllBut(size_t dim, const SliceOp* op) {
-    const auto in = dimsOf(op->input(0)->as<TensorView>());
-    const auto out = dimsOf(op->output(0)->as<TensorView>());
+    const auto in = logicalIds(op->input(0));
+    const auto out = logicalIds(op->output(0));
     for (size_t i = 0; i < in.size(); ++i) {
       if (i != dim && !in[i]->extent()->sameAs(out[i]->extent())) {
         return false;
@@ -187,8 +183,8 @@ class LookupSinker : public Rewriter {
 
   // Where a rotation begins that is not read by vectors along it; 0 if these are none.
   static int64_t offsetOf(const std::vector<Run>& positions, const TensorView* table, size_t dim) {
-    const IterDomain* along = dimsOf(table)[dim];
-    const auto extent = ops_utils::constInt(along->extent());
+    const IterDomain* along = logicalIds(table)[dim];
+    const auto extent = constInt(along->extent());
     const bool is_rotation = positions.size() == 2 && extent.has_value() && along->isIteration() &&
                              positions[1].first == 0 && positions[1].count > 0 &&
                              positions[0].first == positions[1].count && positions[0].step == 1 &&
@@ -215,7 +211,7 @@ class LookupSinker : public Rewriter {
     if (const auto* before = tryAs<RollOp>(table->definition())) {
       return Roll{{before->in(), before->viewDims()}, before->offsets()};
     }
-    const size_t rank = dimsOf(table).size();
+    const size_t rank = logicalIds(table).size();
     View view = viewOf(table);
     if (view.memory == nullptr) {
       if (!isReduced(table)) {
@@ -240,8 +236,8 @@ class LookupSinker : public Rewriter {
   }
 
   static bool areInside(const std::vector<Run>& positions, const TensorView* table, size_t dim) {
-    const IterDomain* along = dimsOf(table)[dim];
-    const auto extent = ops_utils::constInt(along->extent());
+    const IterDomain* along = logicalIds(table)[dim];
+    const auto extent = constInt(along->extent());
     return along->isIteration() && extent.has_value() &&
            std::all_of(positions.begin(), positions.end(), [&](const Run& run) {
              return run.first >= 0 && run.first + run.count <= *extent &&
@@ -291,13 +287,13 @@ class LookupSinker : public Rewriter {
   }
 
   static std::ptrdiff_t numDims(const TensorView* tv) {
-    const auto dims = dimsOf(tv);
+    const auto dims = logicalIds(tv);
     return std::count_if(dims.begin(), dims.end(),
                          [](const IterDomain* id) { return !id->isBroadcast(); });
   }
 
   TensorView* found(Lookup& lookup, TensorView* table, size_t dim) {
-    if (dimsOf(table)[dim]->isBroadcast()) {
+    if (logicalIds(table)[dim]->isBroadcast()) {
       return table;
     }
     const auto [it, is_new] = lookup.found.try_emplace({table, dim});
@@ -343,7 +339,7 @@ class LookupSinker : public Rewriter {
   static TensorView* parts(const Lookup& lookup, TensorView* table, size_t dim) {
     if (lookup.offset != 0) {
       if (std::optional<Roll> roll = asRoll(table)) {
-        const auto extent = ops_utils::constInt(dimsOf(table)[dim]->extent());
+        const auto extent = constInt(logicalIds(table)[dim]->extent());
         roll->offsets[dim] = (roll->offsets[dim] + lookup.offset) % *extent;
         return rolled(*roll);
       }
@@ -366,7 +362,7 @@ class LookupSinker : public Rewriter {
         table = slices(before, op->lookup(), static_cast<size_t>(op->dim()));
       }
     }
-    const auto dims = dimsOf(table);
+    const auto dims = logicalIds(table);
     std::vector<TensorView*> parts;
     for (const Run& run : positions) {
       std::vector<Val*> starts(dims.size(), table->fusion()->zeroVal());

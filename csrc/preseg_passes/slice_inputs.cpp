@@ -9,10 +9,12 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ops/creation.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
+#include <ops/utils.h>
 #include <preseg_passes/meet_reductions.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
@@ -37,10 +39,6 @@ struct Range {
   auto operator<=>(const Range&) const = default;
 };
 using Ranges = std::vector<Range>; // of each dimension of a tensor
-
-Ids dimensionsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
 
 bool takesAll(const Ranges& ranges) {
   return std::all_of(ranges.begin(), ranges.end(),
@@ -71,8 +69,8 @@ class SlicePusher {
  private:
   static std::optional<Ranges> rangesOfSlice(const TensorView* part) {
     const auto* op = static_cast<const SliceOp*>(part->definition());
-    const Ids dims = dimensionsOf(part);
-    const Ids sliced = dimensionsOf(op->input(0)->as<TensorView>());
+    const Ids dims = logicalIds(part);
+    const Ids sliced = logicalIds(op->input(0));
     Ranges out(dims.size());
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d]->isSymbolicType()) {
@@ -90,8 +88,8 @@ class SlicePusher {
   // Which part of an operand the part of the result is made of.
   static std::optional<Ranges> rangesOf(const TensorView* in, const Expr* e, const Ranges& ranges) {
     const auto* out = e->output(0)->as<TensorView>();
-    const Ids out_dims = dimensionsOf(out);
-    const Ids in_dims = dimensionsOf(in);
+    const Ids out_dims = logicalIds(out);
+    const Ids in_dims = logicalIds(in);
     Ranges of_in(in_dims.size());
     // By positions in the root: only a permutation has one here.
     IterDomainMap to_in = PairwiseLogicalMap(in, out).consumerToProducer();
@@ -115,17 +113,8 @@ class SlicePusher {
   }
 
   static bool isSupported(const Expr* e) {
-    switch (e->kind()) {
-      case ExprKind::ElementwiseOp:
-      case ExprKind::BroadcastOp:
-      case ExprKind::SqueezeOp:
-      case ExprKind::FullOp:
-        return true;
-      case ExprKind::LoadStoreOp:
-        return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
-      default:
-        return false;
-    }
+    return e->kind() == ExprKind::FullOp ||
+           (isByPosition(e) && e->kind() != ExprKind::ExpandOp && !isBoundary(e));
   }
 
   // All that would be sliced is an input, or a constant.
@@ -162,7 +151,7 @@ class SlicePusher {
   }
 
   static TensorView* slicedInput(TensorView* tv, const Ranges& ranges) {
-    const Ids dims = dimensionsOf(tv);
+    const Ids dims = logicalIds(tv);
     std::vector<Val*> starts;
     std::vector<Val*> stops;
     std::vector<Val*> sizes;
@@ -195,7 +184,7 @@ class SlicePusher {
 
   // A tensor with the dimensions of a part.
   static TensorView* likePart(TensorView* tv, const Ranges& ranges) {
-    const Ids dims = dimensionsOf(tv);
+    const Ids dims = logicalIds(tv);
     std::unordered_map<const IterDomain*, IterDomain*> of;
     Ids logical;
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -211,9 +200,7 @@ class SlicePusher {
         root.push_back(of.at(id));
       }
     }
-    auto* domain = IrBuilder::create<TensorDomain>(
-        root, logical, logical, TensorDomain::contiguityFilledWith(logical, true));
-    return IrBuilder::create<TensorView>(domain, tv->dtype());
+    return ops_utils::makeTensor(std::move(root), std::move(logical), tv->dtype());
   }
 
   // That are computed again for a part.

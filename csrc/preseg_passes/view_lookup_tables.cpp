@@ -6,6 +6,7 @@
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ops/utils.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -44,9 +45,7 @@ TensorView* viewLike(const TensorView* table, const TensorView* source) {
   for (const IterDomain* id : table->getLogicalDomain()) {
     ids.push_back(IterDomainBuilder(id).build());
   }
-  auto* domain =
-      IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));
-  auto* view = IrBuilder::create<TensorView>(domain, source->dtype());
+  TensorView* view = ops_utils::makeTensor(std::move(ids), source->dtype());
   view->setSourceLocation(source->sourceLocation());
   return view;
 }

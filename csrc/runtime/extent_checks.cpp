@@ -71,7 +71,7 @@ std::vector<PromisedRange> promisedRanges(const Fusion& definition) {
     if (op == nullptr) {
       continue;
     }
-    const auto ids = ops_utils::logicalIds(op->input(0)->as<TensorView>());
+    const auto ids = logicalIds(op->input(0));
     for (size_t d = 0; d < ids.size(); ++d) {
       const PromisedRange r{op, static_cast<int64_t>(d), op->starts()[d], op->stops()[d],
                             ids[d]->getMaybeExpandedExtent()};

@@ -3,6 +3,7 @@
 #include <runtime/in_place_hazard.h>
 
 #include <ir/describe.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 
 #include <algorithm>
@@ -12,25 +13,21 @@
 namespace nvfuser {
 
 bool sameShape(const TensorView* a, const TensorView* b) {
-  const TensorDomain::Ids ids_a = TensorDomain::noReductions(a->getLogicalDomain());
-  const TensorDomain::Ids ids_b = TensorDomain::noReductions(b->getLogicalDomain());
+  const TensorDomain::Ids ids_a = logicalIds(a);
+  const TensorDomain::Ids ids_b = logicalIds(b);
   return std::equal(ids_a.begin(), ids_a.end(), ids_b.begin(), ids_b.end(),
                     [](const IterDomain* x, const IterDomain* y) {
                       return x->isBroadcast() == y->isBroadcast();
                     });
 }
 
-namespace {
-
-// Element i of the result depends on element i of every operand of the same shape.
 bool isElementwise(const Expr* e) {
-  if (e->kind() == ExprKind::ElementwiseOp) {
-    return true;
-  }
-  return e->kind() == ExprKind::LoadStoreOp &&
-         static_cast<const LoadStoreOp*>(e)->type() != LoadStoreOpType::SegmenterSet &&
-         !e->output(0)->as<TensorView>()->hasRoot();
+  return e->kind() == ExprKind::ElementwiseOp ||
+         (e->kind() == ExprKind::LoadStoreOp && !isBoundary(e) &&
+          !e->output(0)->as<TensorView>()->hasRoot());
 }
+
+namespace {
 
 // The expressions that a tensor is computed by.
 std::unordered_set<const Expr*> exprsBehind(const TensorView* tv) {

@@ -14,6 +14,9 @@
 
 namespace nvfuser {
 
+// Element i of the result depends on element i of every operand of the same shape.
+bool isElementwise(const Expr* e);
+
 // Equal ranks, with broadcasts at the same places.
 bool sameShape(const TensorView* a, const TensorView* b);
 

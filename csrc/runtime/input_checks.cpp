@@ -102,9 +102,8 @@ void checkExtents(size_t position, const TensorView* tv, const std::vector<IterD
     }
     const Val* extent = id->getMaybeExpandedExtent();
     if (extent->isConstInt()) {
-      NVF_CHECK(layout.sizes[d] == std::get<int64_t>(extent->value()), nameOf(position, tv),
-                "to have size ", extent->toInlineString(), " in dimension ", d, ", but got size ",
-                layout.sizes[d]);
+      NVF_CHECK(layout.sizes[d] == extent->intValue(), nameOf(position, tv), "to have size ",
+                extent->toInlineString(), " in dimension ", d, ", but got size ", layout.sizes[d]);
     }
   }
 }
@@ -150,7 +149,7 @@ void checkStrides(size_t position, const TensorView* tv, const std::vector<IterD
 void checkTensor(size_t position, const TensorView* tv, const ArgView& arg, Device device) {
   NVF_CHECK(arg.is_tensor, nameOf(position, tv), "to be an at::Tensor but got scalar ",
             scalarText(arg.scalar));
-  const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const std::vector<IterDomain*> logical = logicalIds(tv);
   NVF_CHECK(arg.rank == static_cast<int32_t>(logical.size()), nameOf(position, tv),
             "to be bound to a tensor of rank ", logical.size(), ", but got a tensor of rank ",
             arg.rank);

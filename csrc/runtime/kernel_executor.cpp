@@ -188,7 +188,7 @@ void checkReshapes(const Fusion& fusion) {
     if (e->kind() != ExprKind::ReshapeOp || e->output(0)->as<TensorView>()->hasRoot()) {
       continue;
     }
-    const auto in = TensorDomain::noReductions(e->input(0)->as<TensorView>()->getLogicalDomain());
+    const auto in = logicalIds(e->input(0));
     const auto& out = e->output(0)->as<TensorView>()->getLogicalDomain();
     const bool same = std::equal(
         in.begin(), in.end(), out.begin(), out.end(), [](const IterDomain* a, const IterDomain* b) {

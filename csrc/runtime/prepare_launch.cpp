@@ -679,7 +679,7 @@ void KernelExecutor::Preparation::addTensorMap(const LaunchInfo::Param& param, u
 // (execute() decides what has no element before it schedules.)
 void KernelExecutor::Preparation::checkHasElement(const TensorView* tv, uint32_t input) {
   bool expanded_to_nothing = false;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     if (evaluator.evaluateInt(id->getMaybeExpandedExtent()) == 0) {
       if (!id->hasExpandedExtent()) {
         return;

@@ -58,7 +58,7 @@ double extentOf(const IterDomain* id, ScalarEvaluator& evaluator) {
 }
 
 double lastExtents(const Val* operand, size_t count, ScalarEvaluator& evaluator) {
-  const auto ids = TensorDomain::noReductions(operand->as<TensorView>()->getLogicalDomain());
+  const auto ids = logicalIds(operand);
   double elements = 1;
   for (size_t i = 0; i < count && i < ids.size(); ++i) {
     elements *= extentOf(ids[ids.size() - 1 - i], evaluator);
@@ -97,7 +97,7 @@ double accumulatedBy(const Expr* e, ScalarEvaluator& evaluator) {
     most = std::max(most, elements);
   }
   if (e->kind() == ExprKind::ScanOp) {
-    const auto ids = TensorDomain::noReductions(e->output(0)->as<TensorView>()->getLogicalDomain());
+    const auto ids = logicalIds(e->output(0));
     most *= extentOf(ids.at(static_cast<size_t>(e->as<ScanOp>()->dim())), evaluator);
   }
   if (e->kind() == ExprKind::LibraryOp) {

@@ -13,4 +13,10 @@ int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRunt
 int64_t accessWidth(const TensorView* tv, const std::vector<IterDomain*>& along,
                     SchedulerRuntimeInfo& info);
 
+// What the size of its elements and its address alone allow.
+int64_t alignedWidth(const TensorView* tv, SchedulerRuntimeInfo& info);
+
+// An output that is written over an input with gaps may have any strides.
+bool hasGaps(const TensorView* tv);
+
 } // namespace nvfuser

@@ -16,7 +16,7 @@ double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
   for (const Val* v : vals) {
     if (const auto* tv = tryAs<TensorView>(v)) {
       double own = static_cast<double>(dataTypeSizeBits(tv->dtype())) / 8;
-      for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+      for (const IterDomain* id : logicalIds(tv)) {
         own *= id->isBroadcast() ? 1 : static_cast<double>(info.sizeOf(id));
       }
       bytes += own;

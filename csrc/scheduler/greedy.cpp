@@ -108,7 +108,7 @@ class ScanAxisAnalysis {
 
   bool hasSameLoops(const TensorView* tv) const {
     const auto& wanted = first_->output(0)->as<TensorView>()->getLogicalDomain();
-    const auto ids = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto ids = logicalIds(tv);
     if (ids.size() != wanted.size()) {
       return false;
     }
@@ -190,7 +190,7 @@ namespace {
 
 std::vector<Val*> extentsOf(const TensorView* tv) {
   std::vector<Val*> out;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     out.push_back(id->getMaybeExpandedExtent());
   }
   return out;
@@ -384,7 +384,7 @@ class GreedyChooser {
 
   // The dimension of a tensor that has all of them; null if it has not.
   IterDomain* dimensionOf(const TensorView* tv) const {
-    const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto logical = logicalIds(tv);
     const bool has_all = logical.size() == rank_ && !logical[dim_]->isBroadcast();
     return has_all ? logical[dim_] : nullptr;
   }

@@ -5,7 +5,8 @@
 #include <base/error.h>
 #include <base/hash.h>
 #include <base/string_utils.h>
-#include <scheduler/param_fields.h>
+#include <scheduler/pointwise_params.h>
+#include <scheduler/transpose_params.h>
 
 #include <algorithm>
 #include <sstream>
@@ -98,15 +99,6 @@ std::string PointwiseParams::toString() const {
   return os.str();
 }
 
-size_t PointwiseParams::hash() const {
-  return hashFields(*this, HeuristicParams::hash());
-}
-
-bool PointwiseParams::sameAs(const HeuristicParams& other) const {
-  const auto* p = dynamic_cast<const PointwiseParams*>(&other);
-  return p != nullptr && HeuristicParams::sameAs(other) && equalFields(*this, *p);
-}
-
 int64_t TransposeParams::blockDimX() const {
   return std::max<int64_t>(1, tile_1 / vectorization_1);
 }
@@ -123,39 +115,6 @@ void TransposeParams::check() const {
   NVF_CHECK(vectorization_1 <= tile_1 && vectorization_2 <= tile_2,
             "A vector must not be longer than the tile");
   NVF_CHECK(merged_1 > 0 && merged_2 > 0, "At least one axis makes a dimension of the tiles");
-}
-
-std::string TransposeParams::toString() const {
-  std::ostringstream os;
-  os << "\n===== Transpose Parameters ========\n";
-  if (!tag.empty()) {
-    os << "Tag: " << tag << "\n";
-  }
-  os << " BlckY: " << blockDimY() << " BlckX: " << blockDimX() << " threads: " << threads << "\n"
-     << " tile 1: " << tile_1 << " of " << merged_1 << " axes, vectorization " << vectorization_1
-     << "\n"
-     << " tile 2: " << tile_2 << " of " << merged_2 << " axes, vectorization " << vectorization_2
-     << "\n";
-  if (blocks_along_2) {
-    os << " blocks along dimension 2\n";
-  }
-  if (threads_in_loops) {
-    os << " threads in loops\n";
-  }
-  if (!not_vectorized.empty()) {
-    os << " not vectorized: " << join(not_vectorized) << "\n";
-  }
-  os << sharedText() << "====================================\n";
-  return os.str();
-}
-
-size_t TransposeParams::hash() const {
-  return hashFields(*this, HeuristicParams::hash());
-}
-
-bool TransposeParams::sameAs(const HeuristicParams& other) const {
-  const auto* p = dynamic_cast<const TransposeParams*>(&other);
-  return p != nullptr && HeuristicParams::sameAs(other) && equalFields(*this, *p);
 }
 
 } // namespace nvfuser

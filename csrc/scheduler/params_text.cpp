@@ -4,7 +4,9 @@
 
 #include <base/error.h>
 #include <scheduler/greedy_params.h>
+#include <scheduler/pointwise_params.h>
 #include <scheduler/reduction_params.h>
+#include <scheduler/transpose_params.h>
 
 #include <array>
 #include <optional>

@@ -3,7 +3,6 @@
 // the results.
 #include <base/error.h>
 #include <base/integer_math.h>
-#include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
@@ -437,7 +436,7 @@ bool ReductionChooser::canBulkLoad(const TensorView* tv) {
 
 // What a block has of a persistent row at once.
 void ReductionChooser::loadPersistentRowsInBulk() {
-  if (!isOptionEnabled(EnableOption::TmaInnerPersistent) || !canBulkLoadRows()) {
+  if (!info_.wishes().bulk_rows || !canBulkLoadRows()) {
     return;
   }
   const LaunchParams& l = params_->lparams;
@@ -452,7 +451,7 @@ void ReductionChooser::loadPersistentRowsInBulk() {
 
 // The next iterations of a block are on their way while it sums.
 void ReductionChooser::reduceInBulk() {
-  if (!isOptionEnabled(EnableOption::TmaReduction) || !canBulkLoadRows()) {
+  if (!info_.wishes().bulk_reductions || !canBulkLoadRows()) {
     return;
   }
   const LaunchParams& l = params_->lparams;
@@ -472,7 +471,7 @@ void ReductionChooser::reduceInBulk() {
 // Persistent row groups with a warp of their own that loads the rows to come. False: there are
 // too few rows, or they are too long or too short for that.
 bool ReductionChooser::loadByWarps() {
-  if (!isOptionEnabled(EnableOption::WsNormalization) || !canBulkLoadRows()) {
+  if (!info_.wishes().loading_warp || !canBulkLoadRows()) {
     return false;
   }
   const int64_t vectors = ceilDiv(reduced_, vector_);

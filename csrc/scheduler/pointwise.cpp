@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <scheduler/tile_exchange.h>
 #include <scheduler/version_tensors.h>
 #include <transform/inlining.h>
 
@@ -166,13 +167,6 @@ class PointwiseSchedule {
       schedule2D(tv);
     }
     tv->domain()->setLoopDomain(axes_.order);
-  }
-
-  static IterDomain* splitOff(IterDomain*& id, int64_t factor) {
-    auto [outer, inner] = IterDomain::split(
-        id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
-    id = outer;
-    return inner;
   }
 
   void place(IterDomain* id, ParallelType type = ParallelType::Serial) {

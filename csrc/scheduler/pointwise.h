@@ -4,6 +4,7 @@
 #pragma once
 
 #include <scheduler/pointwise_analysis.h>
+#include <scheduler/pointwise_params.h>
 #include <scheduler/scheduler.h>
 
 #include <span>

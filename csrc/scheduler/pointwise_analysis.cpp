@@ -5,6 +5,7 @@
 #include <base/error.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <transform/replay.h>
 
@@ -18,10 +19,6 @@ namespace {
 using Ids = std::vector<IterDomain*>;
 
 // Dimensions as consumers see them.
-Ids dimensionsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 int64_t numConcreteDims(const TensorView* tv) {
   const auto& ids = tv->getLogicalDomain();
   return std::count_if(ids.begin(), ids.end(), [](const IterDomain* id) {
@@ -46,7 +43,7 @@ bool isPositional(const TensorView* consumer) {
 std::vector<AxisTerms::Id> consumerOverProducer(AxisTerms& terms, const TensorView* consumer,
                                                 const TensorView* producer) {
   std::unordered_map<const Val*, int64_t> position;
-  const Ids p_dims = dimensionsOf(producer);
+  const Ids p_dims = logicalIds(producer);
   for (size_t i = 0; i < p_dims.size(); ++i) {
     position[p_dims[i]] = static_cast<int64_t>(i);
   }
@@ -76,40 +73,11 @@ std::vector<AxisTerms::Id> consumerOverProducer(AxisTerms& terms, const TensorVi
     }
   }
   std::vector<AxisTerms::Id> out;
-  for (const IterDomain* id : dimensionsOf(consumer)) {
+  for (const IterDomain* id : logicalIds(consumer)) {
     auto it = term.find(id);
     out.push_back(it == term.end() ? AxisTerms::kMissing : it->second);
   }
   return out;
-}
-
-// Ops whose every output element depends on few elements of each input, at positions that views can
-// express.
-bool isPointwiseOp(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReshapeOp:
-    case ExprKind::SliceOp:
-    case ExprKind::PadOp:
-    case ExprKind::CatOp:
-    case ExprKind::FullOp:
-    case ExprKind::IotaOp:
-    case ExprKind::RngOp:
-    case ExprKind::GatherOp:
-    case ExprKind::IndexSelectOp:
-    case ExprKind::SelectOp:
-    case ExprKind::RollOp:
-    case ExprKind::EmbeddingFwdOp:
-    case ExprKind::ScatterStoreOp:
-      return true;
-    case ExprKind::LoadStoreOp:
-      return static_cast<const LoadStoreOp*>(e)->type() != LoadStoreOpType::SegmenterSet;
-    default:
-      return false;
-  }
 }
 
 // Copies of computed tensors that one kernel may hold, so that recomputing stays cheaper than
@@ -132,7 +100,7 @@ const TensorVersion* PointwiseAnalysis::firstVersion(const TensorView* tv) const
 }
 
 bool PointwiseAnalysis::hasAxis(const TensorVersion& version, int64_t axis) const {
-  const Ids dims = dimensionsOf(version.tv);
+  const Ids dims = logicalIds(version.tv);
   std::vector<int64_t> contained;
   terms.dimensionsOf(version.view[static_cast<size_t>(axis)], contained);
   return std::any_of(contained.begin(), contained.end(),
@@ -175,7 +143,7 @@ View PointwiseAnalysis::viewOfProducer(const TensorView* producer, const TensorV
   for (AxisTerms::Id t : out) {
     terms.dimensionsOf(t, contained);
   }
-  const auto rank = static_cast<int64_t>(dimensionsOf(producer).size());
+  const auto rank = static_cast<int64_t>(logicalIds(producer).size());
   for (int64_t i = 0; i < rank; ++i) {
     if (std::find(contained.begin(), contained.end(), i) == contained.end()) {
       out.push_back(terms.dimension(i));
@@ -200,7 +168,7 @@ std::optional<View> PointwiseAnalysis::viewOfConsumer(const TensorView* consumer
   }
   // Squeezed dimensions of the producer are not there any more.
   std::vector<AxisTerms::Id> keep;
-  const Ids p_dims = dimensionsOf(producer);
+  const Ids p_dims = logicalIds(producer);
   const IterDomainMap p2c = PairwiseLogicalMap(producer, consumer).producerToConsumer();
   for (size_t i = 0; i < p_dims.size(); ++i) {
     keep.push_back(p2c.count(p_dims[i]) != 0 ? terms.dimension(static_cast<int64_t>(i))
@@ -252,14 +220,14 @@ View PointwiseAnalysis::sureViewOfConsumer(const TensorView* consumer, const Ten
       }
     }
   }
-  const Ids dims = dimensionsOf(consumer);
+  const Ids dims = logicalIds(consumer);
   auto isSure = [&](AxisTerms::Id t, size_t axis, const IterDomain* dim) {
     if (unsure.count(dim) != 0) {
       return false;
     }
     const bool may_be_larger = transformed.count(dim) != 0 && !dim->isBroadcast();
     return !may_be_larger || (terms[t].kind == AxisTerms::Kind::Dimension &&
-                              dim->extent()->sameAs(dimensionsOf(reference)[axis]->extent()));
+                              dim->extent()->sameAs(logicalIds(reference)[axis]->extent()));
   };
   for (size_t axis = 0; axis < num_axes; ++axis) {
     std::vector<int64_t> contained;
@@ -282,7 +250,7 @@ bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view)
   const std::vector<AxisTerms::Id> axes(view.begin(),
                                         view.begin() + static_cast<std::ptrdiff_t>(num_axes));
   const std::unordered_set<int64_t> whole = terms.wholeDimensions(axes);
-  const Ids dims = dimensionsOf(tv);
+  const Ids dims = logicalIds(tv);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (!dims[i]->isBroadcast() && whole.count(static_cast<int64_t>(i)) == 0) {
       return false;
@@ -422,7 +390,7 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
 bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
                                 size_t max_versions) {
   reference = candidate;
-  num_axes = dimensionsOf(candidate).size();
+  num_axes = logicalIds(candidate).size();
   View own;
   for (size_t i = 0; i < num_axes; ++i) {
     own.push_back(terms.dimension(static_cast<int64_t>(i)));
@@ -475,7 +443,7 @@ std::vector<int64_t> PointwiseAnalysis::axesInMemory(const TensorView* tv) const
   if (version == nullptr) {
     return {};
   }
-  const Ids dims = dimensionsOf(tv);
+  const Ids dims = logicalIds(tv);
   const std::vector<size_t> memory = tv->domain()->memoryOrder();
   if (memory.size() < dims.size()) {
     return {};
@@ -539,7 +507,7 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
   };
   auto result = std::make_unique<PointwiseAnalysis>();
   for (const Expr* e : fusion->exprs()) {
-    if (!isPointwiseOp(e)) {
+    if (!isPointwise(e) || isBoundary(e)) {
       fail("cannot find reference tensor");
       return result;
     }

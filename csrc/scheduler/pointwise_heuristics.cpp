@@ -7,8 +7,8 @@
 #include <scheduler/pointwise.h>
 
 #include <base/integer_math.h>
-#include <base/options.h>
 #include <ir/logical_map.h>
+#include <scheduler/access_width.h>
 
 #include <algorithm>
 #include <bit>
@@ -45,7 +45,7 @@ class Chooser {
  public:
   Chooser(const Fusion* fusion, const PointwiseAnalysis& analysis, SchedulerRuntimeInfo& info)
       : fusion_(fusion), analysis_(analysis), info_(info) {
-    const auto dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+    const auto dims = logicalIds(analysis.reference);
     for (int64_t axis : analysis.loop_order) {
       const IterDomain* id = dims[static_cast<size_t>(axis)];
       extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
@@ -61,7 +61,7 @@ class Chooser {
     if (params->vectorization_factor > 1) {
       params->aligned_inputs = alignedInputs(*params);
     }
-    if (isOptionEnabled(EnableOption::TmaPointwise)) {
+    if (info_.wishes().bulk_pointwise) {
       chooseBulkLoads(*params);
     }
     return params;
@@ -154,7 +154,7 @@ class Chooser {
   bool canBulkLoad(const Tensor& t, const PointwiseParams& params) const {
     const TensorView* tv = t.access.tv;
     const auto first = static_cast<size_t>(params.break_point);
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto dims = logicalIds(tv);
     const bool is_plain =
         analysis_.versionsOf(tv).size() == 1 && !isLookedUp(tv) &&
         std::none_of(dims.begin(), dims.end(), [](auto* id) { return id->isBroadcast(); }) &&
@@ -481,14 +481,10 @@ bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access
   }
   // Strides outside of the run must keep the alignment; those inside are products of its extents.
   const std::vector<int64_t>& strides = info.stridesOf(memory_of);
-  if (strides.empty()) {
-    // An output; one that is written over an input with gaps may have any.
-    const TensorDomain::Contiguity& contiguity = tv->getContiguity();
-    if (std::find(contiguity.begin(), contiguity.end(), false) != contiguity.end()) {
-      return false;
-    }
+  if (strides.empty() && hasGaps(tv)) {
+    return false;
   }
-  const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto dims = logicalIds(tv);
   const std::vector<MemoryDim> memory = memoryDims(tv);
   for (size_t i = 0; i < strides.size(); ++i) {
     const bool in_run =

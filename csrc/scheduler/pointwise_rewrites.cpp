@@ -2,7 +2,6 @@
 // Which results that are concatenations are written part by part.
 #include <scheduler/pointwise.h>
 
-#include <base/options.h>
 #include <preseg_passes/cats_in_parts.h>
 #include <scheduler/wanted.h>
 
@@ -28,7 +27,7 @@ KnownCat known(const CatInParts& cat) {
   out.in_one_kernel = cat.in_one_kernel;
   out.element_bytes = dataTypeSizeBytes(cat.cat->output(0)->dtype());
   for (const TensorView* part : cat.parts) {
-    const auto dims = TensorDomain::noReductions(part->getLogicalDomain());
+    const auto dims = logicalIds(part);
     std::vector<Val*>& extents = out.extents.emplace_back();
     std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
                    [](const IterDomain* id) { return id->extent(); });
@@ -78,7 +77,7 @@ bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
 
 void PointwiseScheduler::wantRewrites(WholeDefinition& definition, Wanted& wanted) const {
   const std::vector<KnownCat>& cats = knownCats(definition);
-  if (!definition.makesKernels() || isOptionDisabled(DisableOption::CatsInParts)) {
+  if (!definition.makesKernels() || !definition.wishes().writes_cats_in_parts) {
     return;
   }
   for (size_t i = 0; i < std::min<size_t>(cats.size(), 64); ++i) {

@@ -366,9 +366,9 @@ bool ReductionAnalysis::hasSeveralRows() const {
 
 int64_t ReductionAnalysis::elementsOfPosition(const TensorView* tv) const {
   int64_t elements = 1;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     if (!id->isBroadcast() && isShortDim(id)) {
-      elements *= std::get<int64_t>(reference_dims_.at(axisOf(id))->extent()->value());
+      elements *= reference_dims_.at(axisOf(id))->extent()->intValue();
     }
   }
   return elements;
@@ -377,7 +377,7 @@ int64_t ReductionAnalysis::elementsOfPosition(const TensorView* tv) const {
 int64_t ReductionAnalysis::shortElements() const {
   int64_t elements = 1;
   for (const IdGroup g : short_groups_) {
-    elements *= std::get<int64_t>(reference_dims_.at(g)->extent()->value());
+    elements *= reference_dims_.at(g)->extent()->intValue();
   }
   return elements;
 }
@@ -704,7 +704,7 @@ int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced
   const auto innermost = std::find_if(dims.rbegin(), dims.rend(), [&](const IterDomain* id) {
     return !id->isBroadcast() && kindOf(graph_.group(id)) == kind;
   });
-  const auto own = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto own = logicalIds(tv);
   const auto found = std::find_if(own.begin(), own.end(), [&](const IterDomain* id) {
     return innermost != dims.rend() && !id->isBroadcast() && axisOf(id) == graph_.group(*innermost);
   });
@@ -745,7 +745,7 @@ std::vector<IterDomain*> ReductionAnalysis::dimsOfRun(const TensorView* tv, Kind
 
 bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
   std::unordered_set<IdGroup> own;
-  for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
+  for (const IterDomain* id : logicalIds(tv)) {
     if (!id->isBroadcast()) {
       own.insert(graph_.group(id));
     }

@@ -54,7 +54,6 @@ class ReductionChooser {
   int64_t strideAlong(const TensorView* tv) const;
   void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
   static bool isReducedLater(const Val* v);
-  int64_t alignedWidth(const TensorView* tv);
   bool isOneRow(const TensorView* tv) const;
 
   // --- reductions of rows ---

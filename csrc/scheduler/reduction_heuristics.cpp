@@ -5,7 +5,6 @@
 // The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
 // for all SMs, and rows that are read once where they fit into registers.
 #include <base/integer_math.h>
-#include <base/options.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
@@ -237,7 +236,7 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
     const auto* tv = tryAs<TensorView>(v);
     const bool follows =
         tv != nullptr && !isLookedUp(tv) && (analysis_.liesAsRowsDo(tv) || isOneRow(tv));
-    widths.push_back(follows ? alignedWidth(tv) : 1);
+    widths.push_back(follows ? alignedWidth(tv, info_) : 1);
     widest = std::max(widest, widths.back());
   };
   for (const Val* in : fusion_->inputs()) {
@@ -276,13 +275,6 @@ bool ReductionChooser::isReducedLater(const Val* v) {
     }
   }
   return false;
-}
-
-// The largest vectors whose size and the tensor's address allow.
-int64_t ReductionChooser::alignedWidth(const TensorView* tv) {
-  const int64_t bits = dataTypeSizeBits(tv->dtype());
-  const int64_t aligned = info_.alignmentOf(tv) * 8;
-  return bits < 8 ? 1 : std::max<int64_t>(std::min(kVectorBytes * 8, aligned) / bits, 1);
 }
 
 // One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.
@@ -349,7 +341,7 @@ bool ReductionChooser::wantsAnyExtent(bool of_rows) const {
 
 void ReductionChooser::chooseInner() {
   const bool wants_any = wantsAnyExtent(/*of_rows=*/true);
-  if (!isOptionEnabled(EnableOption::TmaReduction)) {
+  if (!info_.wishes().bulk_reductions) {
     alignRows(wants_any ? kVectorBytes / 2 : kRegisterBytes, kFewestAligned);
   }
   setInnerVector();

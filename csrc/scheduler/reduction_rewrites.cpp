@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
-#include <base/options.h>
 #include <preseg_passes/column_reductions.h>
 #include <preseg_passes/generate_topk.h>
 #include <scheduler/reduction.h>
@@ -78,7 +77,7 @@ void wantGeneratedTopKs(WholeDefinition& definition, Wanted& wanted) {
   // k is (docs/measurements/topk.md).
   constexpr int64_t kLongestRow = 1024;
   const std::vector<Val*>& rows = rowsOfTopKs(definition); // before any of them is rewritten
-  if (!definition.makesKernels() || isOptionDisabled(DisableOption::GenerateTopK)) {
+  if (!definition.makesKernels() || !definition.wishes().generates_topks) {
     return;
   }
   for (size_t i = 0; i < std::min<size_t>(rows.size(), 64); ++i) {

@@ -103,8 +103,7 @@ void ReferenceLoops::schedule(TensorView* reference,
     NVF_CHECK(!analysis_.partials.empty(), "combined_inner_outer: there are no sums of columns");
     // As the partial sums do.
     Val* count = analysis_.partials.front()->getLogicalDomain().front()->extent();
-    placeRowGroups(rows,
-                   count->isConst() ? constant(rows, std::get<int64_t>(count->value())) : count);
+    placeRowGroups(rows, count->isConst() ? constant(rows, count->intValue()) : count);
   } else if (params_.row_groups > 0 && rows != nullptr) {
     placeRowGroups(rows, constant(rows, params_.row_groups));
   } else if (params_.fastest_dim && rows != nullptr) {

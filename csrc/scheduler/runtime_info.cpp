@@ -42,7 +42,7 @@ SchedulerRuntimeInfo::SchedulerRuntimeInfo(const Fusion* fusion, std::span<const
 }
 
 void SchedulerRuntimeInfo::bindTensor(const TensorView* tv, const ArgView& arg) {
-  const auto logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const auto logical = logicalIds(tv);
   NVF_CHECK(static_cast<size_t>(arg.rank) == logical.size(), "Expected a tensor of rank ",
             logical.size(), " for ", tv->toString(), ", got rank ", arg.rank);
   // Packed fp4 counts bytes of two values: in values, the dimension of stride 1 is twice as long.

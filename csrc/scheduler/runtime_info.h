@@ -6,6 +6,7 @@
 #include <ir/evaluator.h>
 #include <machine.h>
 #include <runtime/kernel_args.h>
+#include <scheduler/schedule_wishes.h>
 
 #include <span>
 #include <unordered_map>
@@ -27,6 +28,12 @@ class SchedulerRuntimeInfo {
 
   const MachineModel& machine() const {
     return machine_;
+  }
+  const ScheduleWishes& wishes() const {
+    return wishes_;
+  }
+  void setWishes(const ScheduleWishes& wishes) {
+    wishes_ = wishes;
   }
   // Kernels that take any extent are wanted, rather than one that is best for those at hand.
   bool wantsAnyExtent() const {
@@ -71,6 +78,7 @@ class SchedulerRuntimeInfo {
   void bindTensor(const TensorView* tv, const ArgView& arg);
 
   MachineModel machine_;
+  ScheduleWishes wishes_;
   bool wants_any_extent_ = false;
   const Wanted* wanted_ = nullptr;
   ScalarEvaluator evaluator_;

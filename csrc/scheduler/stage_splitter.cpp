@@ -149,8 +149,7 @@ bool StageSplitter::leavesLoops(const Expr* reader) const {
   }
   const IdGraph& graph = analysis_.graph();
   const auto& loops = analysis_.reference()->getLogicalDomain();
-  const auto dims =
-      TensorDomain::noReductions(squeeze->input(0)->as<TensorView>()->getLogicalDomain());
+  const auto dims = logicalIds(squeeze->input(0));
   for (size_t d = 0; d < dims.size(); ++d) {
     const IdGroup group = graph.group(dims[d]);
     if (squeeze->isSqueezeDim()[d] && group >= 0 &&

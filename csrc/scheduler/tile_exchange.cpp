@@ -15,17 +15,12 @@
 
 namespace nvfuser {
 
-namespace {
-
-// Takes the inner `factor` iterations off.
 IterDomain* splitOff(IterDomain*& id, int64_t factor) {
   auto [outer, inner] = IterDomain::split(
       id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
   id = outer;
   return inner;
 }
-
-} // namespace
 
 IterDomain* TileExchange::unswitched(std::vector<IterDomain*>& leading) {
   const ParallelType type = leading.back()->parallelType();

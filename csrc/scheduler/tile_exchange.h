@@ -24,6 +24,9 @@ struct TileAxes {
   IterDomain* dimension_1 = nullptr;
 };
 
+// Takes the inner `factor` iterations off.
+IterDomain* splitOff(IterDomain*& id, int64_t factor);
+
 class TileExchange {
  public:
   // Elements along the tile's dimensions, and of the groups' vectors.

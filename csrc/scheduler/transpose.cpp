@@ -26,14 +26,6 @@ namespace {
 // Positions of the axes that all tensors have in common before they are split any further.
 enum Axis : uint8_t { kBlock, kDimension2, kDimension1 };
 
-// Takes the inner `factor` iterations off.
-IterDomain* splitOff(IterDomain*& id, int64_t factor) {
-  auto [outer, inner] = IterDomain::split(
-      id, IrBuilder::createIn<Val>(id->container(), factor, DataType::Index), true);
-  id = outer;
-  return inner;
-}
-
 class TransposeSchedule {
  public:
   TransposeSchedule(Fusion* fusion, const TransposeAnalysis& analysis,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <scheduler/pointwise.h>
+#include <scheduler/transpose_params.h>
 
 namespace nvfuser {
 

@@ -32,7 +32,7 @@ bool mayTranspose(const Fusion* fusion) {
 
 // Dimensions in memory order, without broadcasts; empty if the memory is not made of them.
 std::vector<size_t> concreteOrder(const TensorView* tv) {
-  const Ids dims = TensorDomain::noReductions(tv->getLogicalDomain());
+  const Ids dims = logicalIds(tv);
   std::vector<size_t> order = tv->domain()->memoryOrder();
   std::erase_if(order, [&](size_t d) { return dims[d]->isBroadcast(); });
   return order;
@@ -116,7 +116,7 @@ bool hasWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion& versio
   if (!analysis.hasAxis(version, axis) || analysis.terms.contains(term, AxisTerms::Kind::Missing)) {
     return false;
   }
-  const Ids dims = TensorDomain::noReductions(version.tv->getLogicalDomain());
+  const Ids dims = logicalIds(version.tv);
   std::vector<int64_t> contained;
   analysis.terms.dimensionsOf(term, contained);
   return std::none_of(contained.begin(), contained.end(),
@@ -143,7 +143,7 @@ bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAcces
   if (dataTypeSizeBits(access.tv->dtype()) < 8) {
     return false;
   }
-  const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  const Ids dims = logicalIds(analysis.reference);
   for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
     if (!dims[axis]->isBroadcast() &&
         !readersHaveWholeAxis(analysis, version, static_cast<int64_t>(axis))) {
@@ -183,7 +183,7 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
     return nullptr;
   }
   const int64_t axis_1 = analysis.loop_order.back();
-  const Ids dims = TensorDomain::noReductions(analysis.reference->getLogicalDomain());
+  const Ids dims = logicalIds(analysis.reference);
   const auto is_single = [&](int64_t axis) { // a tile spans two axes of several elements
     return dims[static_cast<size_t>(axis)]->isBroadcast();
   };

@@ -23,8 +23,7 @@ class TransposeChooser {
  public:
   TransposeChooser(const TransposeAnalysis& analysis, SchedulerRuntimeInfo& info)
       : analysis_(analysis), info_(info), machine_(info.machine()) {
-    for (const IterDomain* id :
-         TensorDomain::noReductions(analysis.pointwise->reference->getLogicalDomain())) {
+    for (const IterDomain* id : logicalIds(analysis.pointwise->reference)) {
       extents_.push_back(id->isBroadcast() ? 1 : info.sizeOf(id));
     }
     total_ = std::accumulate(extents_.begin(), extents_.end(), int64_t{1}, std::multiplies<>());

@@ -10,6 +10,7 @@
 #include <preseg_passes/rewrites.h>
 #include <runtime/kernel_args.h>
 #include <scheduler/row_groups.h>
+#include <scheduler/schedule_wishes.h>
 
 #include <functional>
 #include <map>
@@ -46,6 +47,12 @@ class WholeDefinition {
   const MachineModel& machine() const {
     return machine_;
   }
+  const ScheduleWishes& wishes() const {
+    return wishes_;
+  }
+  void setWishes(const ScheduleWishes& wishes) {
+    wishes_ = wishes;
+  }
   // Whether kernels that take any extent are wanted, rather than those that are best for the sizes
   // at hand and have this product of HeuristicParams::ownExtents().
   using TakesAny = std::function<bool(int64_t own_extent)>;
@@ -72,6 +79,7 @@ class WholeDefinition {
   Fusion* fusion_;
   std::span<const ArgView> args_;
   const MachineModel& machine_;
+  ScheduleWishes wishes_;
   Cache& cache_;
   TakesAny takes_any_; // null: no
   bool makes_kernels_ = true;

@@ -6,6 +6,7 @@
 #include <ir/builder.h>
 #include <ir/cloner.h>
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <segment/repeated.h>
 #include <segment/scatter_store.h>
@@ -172,10 +173,9 @@ class Extractor {
 
   // A copy that asks for a boundary has got it.
   static void cloneExpr(const Expr* e, IrCloner& cloner) {
-    const auto* copy = tryAs<LoadStoreOp>(e);
-    if (copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet) {
+    if (isBoundary(e)) {
       IrBuilder::createIn<LoadStoreOp>(cloner.target(), LoadStoreOpType::Set,
-                                       cloner.clone(copy->out()), cloner.clone(copy->in()));
+                                       cloner.clone(e->output(0)), cloner.clone(e->input(0)));
     } else {
       cloner.cloneExpr(e);
     }

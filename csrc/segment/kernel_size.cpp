@@ -3,7 +3,9 @@
 #include <segment/kernel_size.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
+#include <preseg_passes/input_bits.h>
 #include <segment/transform_depth.h>
 
 #include <algorithm>
@@ -29,25 +31,9 @@ constexpr int64_t kMostLiveRegisters = 32;
 // Bytes that pass between kernels count so much less for tensors without all dimensions.
 constexpr int64_t kElementsOfRow = 64;
 
-int64_t concreteDims(const Val* v) {
-  const auto& logical = static_cast<const TensorView*>(v)->getLogicalDomain();
-  return std::count_if(logical.begin(), logical.end(), [](const IterDomain* id) {
-    return !id->isBroadcast() && !id->isReduction();
-  });
-}
-
 // What is only seen in another shape, or under another name, takes no instruction.
 bool isFree(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::LoadStoreOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ExpandOp:
-    case ExprKind::ReshapeOp:
-      return true;
-    default:
-      return false;
-  }
+  return movesElements(e) && e->kind() != ExprKind::SliceOp;
 }
 
 // Operations that one counts as. Functions that reduce arguments of any size have long texts, whose

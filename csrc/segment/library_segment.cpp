@@ -49,7 +49,7 @@ double bytesTaken(const LibraryOp& op) {
   const std::vector<Val*> operands = op.operands();
   const Val* query = operands[1];
   const auto heads = [](const Val* tensor) {
-    const auto ids = TensorDomain::noReductions(tensor->as<TensorView>()->getLogicalDomain());
+    const auto ids = logicalIds(tensor);
     return ids[ids.size() - 3]->extent();
   };
   double bytes = sizeOf(query) * static_cast<double>(dataTypeSizeBits(DataType::Float)) /

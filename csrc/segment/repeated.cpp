@@ -4,6 +4,7 @@
 
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <preseg_passes/input_bits.h>
 #include <segment/library_segment.h>
@@ -35,8 +36,7 @@ double elementsOf(const TensorView* tv) {
   for (const IterDomain* id : tv->getLogicalDomain()) {
     const Val* extent = id->extent();
     if (!id->isBroadcast()) {
-      elements *= extent->isConst() ? static_cast<double>(std::get<int64_t>(extent->value()))
-                                    : kUnknownExtent;
+      elements *= extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
     }
   }
   return elements;
@@ -81,17 +81,8 @@ bool mustBeInMemory(const TensorView* tv) {
 }
 
 bool isComputedByElement(const Expr* e) {
-  switch (e->kind()) {
-    case ExprKind::ElementwiseOp:
-    case ExprKind::BroadcastOp:
-    case ExprKind::SqueezeOp:
-    case ExprKind::ReshapeOp:
-      return true;
-    case ExprKind::LoadStoreOp:
-      return static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set;
-    default:
-      return false;
-  }
+  return e->kind() == ExprKind::ReshapeOp ||
+         (isByPosition(e) && e->kind() != ExprKind::ExpandOp && !isBoundary(e));
 }
 
 std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {

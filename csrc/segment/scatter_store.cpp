@@ -16,17 +16,13 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-Ids dimsOf(const Val* v) {
-  return TensorDomain::noReductions(v->as<TensorView>()->getLogicalDomain());
-}
-
 class StoreDomain {
  public:
   StoreDomain(const TensorView* updated, const TensorView* index, const Val* src, int64_t dim)
       : updated_(updated),
-        of_updated_(dimsOf(updated)),
-        of_index_(dimsOf(index)),
-        of_src_(src->isTensor() ? dimsOf(src) : Ids()),
+        of_updated_(logicalIds(updated)),
+        of_index_(logicalIds(index)),
+        of_src_(src->isTensor() ? logicalIds(src) : Ids()),
         dim_(static_cast<size_t>(dim)) {
     for (size_t d = 0; d < of_index_.size(); ++d) {
       logical_.push_back(storedDimension(d));
@@ -91,7 +87,7 @@ class StoreDomain {
 TensorView* makeScatterStore(TensorView* updated, TensorView* index, Val* src, int64_t dim) {
   auto* out =
       IrBuilder::create<TensorView>(StoreDomain(updated, index, src, dim).make(), updated->dtype());
-  Val* extent = dimsOf(updated).at(static_cast<size_t>(dim))->extent();
+  Val* extent = logicalIds(updated).at(static_cast<size_t>(dim))->extent();
   IrBuilder::create<ScatterStoreOp>(out, src, index, extent, dim);
   return out;
 }

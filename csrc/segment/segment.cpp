@@ -8,6 +8,7 @@
 #include <base/error.h>
 #include <base/options.h>
 #include <ir/describe.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <segment/independent_reductions.h>
 #include <segment/kernel_size.h>
@@ -62,10 +63,7 @@ class Segmenter {
     for (Expr* e : whole_.withoutRepeated(fusion_->exprs())) {
       (last_.count(e) != 0 ? last : first).push_back(e);
     }
-    const auto slices = cutAt(whole_, first, [](const Expr* e) {
-      const auto* copy = tryAs<LoadStoreOp>(e);
-      return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;
-    });
+    const auto slices = cutAt(whole_, first, isBoundary);
     for (const Exprs& slice : slices) {
       add(slice, slices.size() > 1 ? "cut at segment_set" : "");
     }

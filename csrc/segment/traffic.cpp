@@ -13,8 +13,7 @@ double sizeOf(const Val* tensor) {
   for (const IterDomain* id : tensor->as<TensorView>()->getLogicalDomain()) {
     const Val* extent = id->extent();
     if (!id->isBroadcast() && !id->isReduction()) {
-      size *= extent->isConst() ? static_cast<double>(std::get<int64_t>(extent->value()))
-                                : kUnknownExtent;
+      size *= extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
     }
   }
   return size;

@@ -115,7 +115,7 @@ void takeStridesOfRows(const TensorView* tv, const Shape& extents, Shape& stride
 
 Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
                         ScalarEvaluator& evaluator) {
-  const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const std::vector<IterDomain*> logical = logicalIds(tv);
   NVF_ERROR(logical.size() == layout.sizes.size(), "rank of ", tv->toString());
   const std::vector<IterDomain*> allocation =
       TensorDomain::noReductions(tv->getMaybeAllocationDomain());
@@ -188,7 +188,7 @@ std::vector<const TensorView*> tensorsOfComputedSize(const Fusion& fusion) {
 }
 
 TensorLayout denseLayout(const TensorView* tv, ScalarEvaluator& evaluator) {
-  const std::vector<IterDomain*> logical = TensorDomain::noReductions(tv->getLogicalDomain());
+  const std::vector<IterDomain*> logical = logicalIds(tv);
   const std::vector<IterDomain*> allocation =
       TensorDomain::noReductions(tv->getMaybeAllocationDomain());
   StrideMap map(tv, evaluator);
@@ -255,8 +255,8 @@ std::optional<SwizzledLayout> swizzledLayout(const TensorView* tv, ScalarEvaluat
 }
 
 void adoptLayout(TensorView* out, const TensorView* input) {
-  const TensorDomain::Ids out_ids = TensorDomain::noReductions(out->getLogicalDomain());
-  const TensorDomain::Ids in_ids = TensorDomain::noReductions(input->getLogicalDomain());
+  const TensorDomain::Ids out_ids = logicalIds(out);
+  const TensorDomain::Ids in_ids = logicalIds(input);
   NVF_CHECK(out_ids.size() == in_ids.size() && out->dtype() == input->dtype(), "The output ",
             describe(out), " can not be written into the input ", describe(input),
             ": they must have the same rank and dtype.");

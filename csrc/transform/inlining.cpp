@@ -7,6 +7,7 @@
 #include <ir/describe.h>
 #include <ir/exprs.h>
 #include <transform/propagate.h>
+#include <transform/reentered_dims.h>
 #include <transform/replay.h>
 
 #include <algorithm>
@@ -163,108 +164,21 @@ void MaxPosCalculator::findUnmappable(const Fusion* fusion) {
   if (!reduced.empty()) {
     findSummed();
   }
-  for (const IdGroup group : squeezed) {
-    findReentered(reentered_, [&](const IterDomain* id) {
-      return id->isBroadcast() && dimensions.group(id) == group;
-    });
-  }
-  for (const IdGroup group : reduced) {
-    findReentered(unmappable_, [&](const IterDomain* id) {
-      return !id->isBroadcast() && dimensions.group(id) == group;
-    });
-  }
-}
-
-// Where a dimension that is squeezed or reduced comes back further on, a loop over it would have to
-// be left and entered again. Tensors that are computed before that share no such loop with those
-// that are computed after it.
-void MaxPosCalculator::findReentered(std::unordered_set<const IterDomain*>& found,
-                                     const std::function<bool(const IterDomain*)>& is_dim) {
-  std::unordered_map<const TensorView*, const IterDomain*> dim;
-  auto leaves = [&](const TensorView* producer, const TensorView* consumer) {
-    if (producer->isFusionInput()) {
-      return 0; // it is read, in no loop of its own
-    }
-    const IterDomain* id = dim.at(producer);
-    return id != nullptr && (id->isReduction() || dim.at(consumer) == nullptr) ? 1 : 0;
-  };
-  // How often the dimension was left, at least, before a tensor is computed.
-  std::unordered_map<const TensorView*, int> stage;
-  int last = 0;
-  bool comes_back = false;
-  const auto& order = graph_.tensors();
-  for (const TensorView* tv : order) {
-    const IterDomain*& own = dim[tv];
-    own = nullptr;
-    for (const IterDomain* id : tv->getMaybeRootDomain()) {
-      own = id->isReduction() && is_dim(id) ? id : own;
-    }
-    for (const IterDomain* id : tv->getLogicalDomain()) {
-      own = is_dim(id) ? id : own;
-    }
-    int& at = stage[tv];
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      at = std::max(at, stage.at(producer) + leaves(producer, tv));
-    }
-    last = std::max(last, at);
-    comes_back = comes_back || (at > 0 && dim.at(tv) != nullptr);
-  }
-  if (!comes_back) {
-    return;
-  }
-  // Everything is computed as late as possible, but with what it is computed from if nothing else
-  // needs it later.
-  std::unordered_map<const TensorView*, int> computed;
-  std::unordered_map<const TensorView*, int> needed;
-  for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    int& at = computed[*it];
-    int& until = needed[*it];
-    at = last;
-    until = stage.at(*it);
-    for (const TensorView* consumer : graph_.consumersOf(*it)) {
-      at = std::min(at, computed.at(consumer) - leaves(*it, consumer));
-      until = std::max(until, dim.at(consumer) == nullptr ? 0 : needed.at(consumer));
-    }
-  }
-  const auto shares = [&](const TensorView* producer, const TensorView* tv) {
-    return dim.at(producer) != nullptr && !leaves(producer, tv);
-  };
-  const std::function<void(const TensorView*, int)> pull = [&](const TensorView* tv, int to) {
-    if (computed.at(tv) > to) {
-      computed[tv] = to;
-      for (const TensorView* producer : graph_.producersOf(tv)) {
-        if (shares(producer, tv)) {
-          pull(producer, to);
-        }
-      }
-    }
-  };
-  for (const TensorView* tv : order) {
-    int earliest = last;
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      earliest = shares(producer, tv) ? std::min(earliest, computed.at(producer)) : earliest;
-    }
-    int with_producers = std::max(stage.at(tv), earliest);
-    for (const TensorView* producer : graph_.producersOf(tv)) {
-      // One that is needed until then only comes along.
-      if (shares(producer, tv) && needed.at(producer) > with_producers) {
-        with_producers = std::max(with_producers, computed.at(producer));
-      }
-    }
-    if (needed.at(tv) <= with_producers) {
-      pull(tv, with_producers);
-    }
-  }
-  for (const TensorView* tv : order) {
-    const auto& consumers = graph_.consumersOf(tv);
-    const bool later =
-        std::any_of(consumers.begin(), consumers.end(), [&](const TensorView* consumer) {
-          return dim.at(consumer) != nullptr && computed.at(consumer) > computed.at(tv);
-        });
-    if (dim.at(tv) != nullptr && later) {
-      found.insert(dim.at(tv));
+  const auto reenter = [&](std::unordered_set<const IterDomain*>& found, IdGroup group,
+                           bool is_broadcast) {
+    const auto is_dim = [&](const IterDomain* id) {
+      return id->isBroadcast() == is_broadcast && dimensions.group(id) == group;
+    };
+    for (const auto& [tv, id] : reenteredDims(graph_, is_dim)) {
+      found.insert(id);
       has_unmappable_.insert(tv);
     }
+  };
+  for (const IdGroup group : squeezed) {
+    reenter(reentered_, group, true);
+  }
+  for (const IdGroup group : reduced) {
+    reenter(unmappable_, group, false);
   }
 }
 

@@ -47,8 +47,6 @@ class MaxPosCalculator {
 
  private:
   void findUnmappable(const Fusion* fusion);
-  void findReentered(std::unordered_set<const IterDomain*>& found,
-                     const std::function<bool(const IterDomain*)>& is_dim);
   bool mayInline(const TensorView* tv, IterDomain* id, bool best_effort, bool as_producer) const;
   bool repeatsReduction(const TensorView* producer, int64_t axis, const TensorView* consumer,
                         int64_t at) const;

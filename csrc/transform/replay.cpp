@@ -39,11 +39,6 @@ bool isOfReshape(const IterDomain* id) {
   return id->isRfactorProduct() && !id->isReduction();
 }
 
-// Same transform, whatever it is applied to.
-bool sameTransform(const Expr* a, const Expr* b) {
-  return a->kind() == b->kind() && a->sameFields(b);
-}
-
 } // namespace
 
 PairwiseLogicalMap::PairwiseLogicalMap(const TensorView* producer, const TensorView* consumer)
@@ -223,7 +218,7 @@ class Replayer {
 
   Ids follow(Expr* e, const Ids& in) const {
     auto it = history_.find(in[0]);
-    if (it == history_.end() || !sameTransform(it->second, e)) {
+    if (it == history_.end() || !it->second->sameFields(e)) {
       return {};
     }
     for (size_t i = 0; i < in.size(); ++i) {

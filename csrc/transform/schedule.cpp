@@ -55,8 +55,8 @@ TensorView* TensorView::split(int64_t axis_, Val* factor, bool inner_split) {
   NVF_CHECK(factor != nullptr && factor->isScalar() && isIntegral(factor->dtype()),
             "Cannot split an axis of ", describeLoops(this),
             ": the factor must be an integer scalar");
-  NVF_CHECK(!factor->isConstInt() || std::get<int64_t>(factor->value()) > 0,
-            "Cannot split an axis of ", describeLoops(this), ": the factor must be > 0");
+  NVF_CHECK(!factor->isConstInt() || factor->intValue() > 0, "Cannot split an axis of ",
+            describeLoops(this), ": the factor must be > 0");
   auto [outer, inner] = IterDomain::split(axis(at), factor, inner_split);
   Ids loop = getLoopDomain();
   loop[static_cast<size_t>(at)] = inner;
@@ -155,7 +155,7 @@ TensorView* TensorView::swizzle(SwizzleType type, int64_t x, int64_t y) {
     if (!v->isConstInt()) {
       return false;
     }
-    const int64_t e = std::get<int64_t>(v->value());
+    const int64_t e = v->intValue();
     return e > 0 && (e & (e - 1)) == 0;
   };
   NVF_CHECK(powerOfTwo(axis(ax)->extent()) && axis(ax)->extent()->sameAs(axis(ay)->extent()),

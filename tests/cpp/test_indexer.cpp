@@ -23,7 +23,7 @@ using Sizes = std::vector<int64_t>;
 Sizes extentsOf(const TensorView* tv) {
   Sizes out;
   for (const IterDomain* id : tv->getLogicalDomain()) {
-    out.push_back(std::get<int64_t>(id->extent()->value()));
+    out.push_back(id->extent()->intValue());
   }
   return out;
 }
@@ -110,7 +110,7 @@ class IterationCounter {
       return;
     }
     const Loop* l = path_[depth];
-    const int64_t extent = l->index->isConst() ? 1 : std::get<int64_t>(l->extent->value());
+    const int64_t extent = l->index->isConst() ? 1 : l->extent->intValue();
     for (int64_t i = 0; i < extent; ++i) {
       at_[l->index] = i;
       visit(depth + 1);

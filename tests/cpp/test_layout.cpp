@@ -283,7 +283,7 @@ class AxisTermsTest : public testing::Test {
     for (const auto& product : found.multiples) {
       int64_t n = 1;
       for (const Val* v : product) {
-        n *= std::get<int64_t>(v->value());
+        n *= v->intValue();
       }
       out += " " + std::to_string(n);
     }
@@ -385,8 +385,8 @@ class RandomLayout {
 
   static Sizes extentsOf(const TensorView* tv) {
     Sizes out;
-    for (const IterDomain* id : TensorDomain::noReductions(tv->getLogicalDomain())) {
-      out.push_back(std::get<int64_t>(id->extent()->value()));
+    for (const IterDomain* id : logicalIds(tv)) {
+      out.push_back(id->extent()->intValue());
     }
     return out;
   }
@@ -487,7 +487,7 @@ class Accesses {
       // Gaps are whole vectors.
       constexpr int64_t kGap = 8;
       const int64_t stride = dim->contiguous ? span : (span / kGap + 1) * kGap;
-      const int64_t extent = std::get<int64_t>(dim->extent->value());
+      const int64_t extent = dim->extent->intValue();
       Val* index = dim->group < 0 ? IrBuilder::index(0) : indexer.index(dim->group);
       digits_.push_back({index, extent, stride});
       span = stride * extent;
@@ -497,7 +497,7 @@ class Accesses {
   int64_t numIterations() const {
     int64_t n = 1;
     for (const Loop* l : path_) {
-      n *= std::get<int64_t>(l->extent->value());
+      n *= l->extent->intValue();
     }
     return n;
   }
@@ -517,7 +517,7 @@ class Accesses {
 
   void visit(size_t depth) {
     const Loop* l = path_[depth];
-    const int64_t extent = l->index->isConst() ? 1 : std::get<int64_t>(l->extent->value());
+    const int64_t extent = l->index->isConst() ? 1 : l->extent->intValue();
     std::vector<std::optional<int64_t>> vector;
     for (int64_t i = 0; i < extent; ++i) {
       at_[l->index] = i;
@@ -573,7 +573,7 @@ bool allDivide(const ContiguousRun& run, int64_t width) {
   return std::all_of(run.multiples.begin(), run.multiples.end(), [&](const auto& product) {
     int64_t n = 1;
     for (const Val* v : product) {
-      n *= std::get<int64_t>(v->value());
+      n *= v->intValue();
     }
     return n % width == 0;
   });
@@ -610,7 +610,7 @@ TEST(Layout, PromisedVectorsAreWholeAndAligned) {
       }
       const Loop* vector = around.path.back();
       const ContiguousRun run = layout.runOf(vector->group, layout.accessedDims(memory, by));
-      const auto width = std::get<int64_t>(vector->extent->value());
+      const auto width = vector->extent->intValue();
       constexpr int64_t kMostIterations = 2000;
       Accesses accesses(by, memory, *ids, *loops);
       if (accesses.numIterations() > kMostIterations) {

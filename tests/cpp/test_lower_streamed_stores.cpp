@@ -20,6 +20,11 @@ TEST_F(LowerStreamedStores, PiecesOfARow) {
   y->axis(0)->parallelize(ParallelType::BIDx);
   y->axis(2)->parallelize(ParallelType::TIDx);
   fusion_.setStreamsOutputs(true);
+  EXPECT_EQ(changesOf("stream stores"), R"(
+   FOR j1 in iS4{2} extent 2:
+-    FOR ALL THREADS x < ( minimum(64, ( 100 - ( j1 * 64 ) )) ):
++    FOR ALL THREADS x < ( minimum(64, ( 100 - ( j1 * 64 ) )) ) stream from T1[( ( blockIdx.x * 100 ) + ( j1 * 64 ) )] on:
+)");
   EXPECT_EQ(body(), R"(
   const nvfuser_index_t bx = blockIdx.x;
   const nvfuser_index_t idx0 = bx * 100;

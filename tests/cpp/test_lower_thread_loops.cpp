@@ -132,6 +132,29 @@ TEST_F(LowerThreadLoops, RedundantThreadsAreABoundOfOne) {
 )");
 }
 
+// What lies next to each other along x in one memory does so along y in the other.
+TEST_F(LowerThreadLoops, TransposedTilesAreCopiedTogether) {
+  TensorView* x = input({64, 64});
+  TensorView* y = permute(x, Sizes{1, 0});
+  fusion_.addOutput(y);
+  TensorView* tile = x->cacheAfter();
+  tile->setMemoryType(MemoryType::Shared);
+  for (TensorView* tv : {tile, y}) {
+    tv->split(0, 16);
+    bind(tv, 1, ParallelType::TIDy);
+    bind(tv, 2, ParallelType::TIDx);
+  }
+  EXPECT_EQ(inLoops({{64, 64}}), R"(
+  T2_s = ALLOCATE(shared, size=4096, dtype=float)
+  FOR j3 in iS6{4} extent 4:
+    FOR ALL THREADS:
+      T2[( ( ( j3 * 1024 ) + ( threadIdx.y * 64 ) ) + threadIdx.x )] = Set( T0[( ( ( j3 * 1024 ) + ( threadIdx.y * 64 ) ) + threadIdx.x )], cache_op=Unspecified )
+  FOR j0 in iS8{4} extent 4:
+    FOR ALL THREADS transpose 64 x 16 elements:
+      T1[( ( ( j0 * 1024 ) + ( threadIdx.y * 64 ) ) + threadIdx.x )] = Set( T2[( ( ( threadIdx.x * 64 ) + ( j0 * 16 ) ) + threadIdx.y )], cache_op=Unspecified )
+)");
+}
+
 // The loop over threads ends where the barrier was; so at the back edge of the loop over rows.
 TEST_F(LowerThreadLoops, BarriersEndLoops) {
   TensorView* y = exp(input({4, 64}));

@@ -20,7 +20,7 @@ class ReductionOpsTest : public OpsTest {
  protected:
   // Pairs of a tensor and what is computed of it, as positions: "0-1 2-0".
   static std::string pairs(const TensorView* producer, const TensorView* consumer) {
-    const auto p = TensorDomain::noReductions(producer->getLogicalDomain());
+    const auto p = logicalIds(producer);
     const auto& c = consumer->getMaybeRootDomain();
     std::string out;
     for (auto [a, b] : producerConsumerPairs(producer, consumer)) {

@@ -119,8 +119,8 @@ TEST_F(ShapeOpsTest, Slice) {
   EXPECT_EQ(domainText(s), "[i 3, i i1]");
   ASSERT_TRUE(s->hasRoot());
   auto* resize = s->getLogicalDomain()[0]->definition()->as<Resize>();
-  EXPECT_EQ(std::get<int64_t>(resize->left()->value()), -2);
-  EXPECT_EQ(std::get<int64_t>(resize->right()->value()), -5);
+  EXPECT_EQ(resize->left()->intValue(), -2);
+  EXPECT_EQ(resize->right()->intValue(), -5);
   // Ends are clamped to the size.
   EXPECT_EQ(domainText(slice(input({10}), Ints{8}, Ints{20})), "[i 2]");
   EXPECT_EQ(domainText(slice(input({10}), Ints{9}, Ints{20})), "[b 1]");
@@ -180,8 +180,8 @@ TEST_F(ShapeOpsTest, Cat) {
   EXPECT_EQ(domainText(c), "[i 2, i 7]");
   auto* op = c->definition()->as<CatOp>();
   EXPECT_EQ(op->dim(), 1);
-  EXPECT_EQ(std::get<int64_t>(op->ends()[0]->value()), 3);
-  EXPECT_EQ(std::get<int64_t>(op->ends()[1]->value()), 7);
+  EXPECT_EQ(op->ends()[0]->intValue(), 3);
+  EXPECT_EQ(op->ends()[1]->intValue(), 7);
   EXPECT_TRUE(cat(Tvs{a})->definition()->isA<LoadStoreOp>());
   EXPECT_EQ(domainText(cat(Tvs{a, input({2, 0})}, 1)), "[i 2, i 3]");
   auto* s = input({-1});
@@ -195,7 +195,7 @@ TEST_F(ShapeOpsTest, Cat) {
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, b}, 0); }), "do not agree"));
   EXPECT_TRUE(hasText(userError([&] { cat(Tvs{a, a}, 0, true); }), "manual_padding"));
   auto* manual = cat(Tvs{pad(a, Ints{0, 4}), pad(b, Ints{3, 0})}, 1, true);
-  EXPECT_EQ(std::get<int64_t>(manual->definition()->as<CatOp>()->ends()[0]->value()), 3);
+  EXPECT_EQ(manual->definition()->as<CatOp>()->ends()[0]->intValue(), 3);
 }
 
 TEST_F(ShapeOpsTest, Triu) {
@@ -207,7 +207,7 @@ TEST_F(ShapeOpsTest, Triu) {
 
 TEST_F(ShapeOpsTest, SizeAndShape) {
   auto* a = expand(input({1, -1}), shapeVals({5, -1}));
-  EXPECT_EQ(std::get<int64_t>(size(a, -2)->value()), 5);
+  EXPECT_EQ(size(a, -2)->intValue(), 5);
   EXPECT_EQ(shape(a).size(), 2);
   EXPECT_TRUE(hasText(userError([&] { size(a, 2); }), "Tried to access out of boundary index"));
 }
@@ -220,7 +220,7 @@ TEST_F(ShapeOpsTest, Creation) {
                       "negative"));
   auto* i = iota(constant(int64_t{5}));
   EXPECT_EQ(i->dtype(), DataType::Int);
-  EXPECT_EQ(std::get<int64_t>(i->definition()->as<IotaOp>()->step()->value()), 1);
+  EXPECT_EQ(i->definition()->as<IotaOp>()->step()->intValue(), 1);
   EXPECT_EQ(iota(constant(int64_t{5}), constant(0.5), nullptr, DataType::Float)->dtype(),
             DataType::Float);
   Val* inf = constant(std::numeric_limits<double>::infinity());

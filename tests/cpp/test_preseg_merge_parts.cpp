@@ -17,7 +17,7 @@ class MergeParts : public PresegTest {
     std::vector<Val*> starts;
     std::vector<Val*> stops;
     for (const IterDomain* id : x->getLogicalDomain()) {
-      const int64_t extent = std::get<int64_t>(id->extent()->value());
+      const int64_t extent = id->extent()->intValue();
       const bool is_split = split.size() == dim && starts.size() == dim;
       split.push_back(is_split ? extent / step : extent);
       starts.push_back(number(0));

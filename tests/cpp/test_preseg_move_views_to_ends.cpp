@@ -155,8 +155,8 @@ TEST_F(MoveViewsToEnds, ASizeOfOneStandsForDimensionsOfSeveralSizes) {
   const MovedViews moved = move();
   ASSERT_EQ(moved.inputs.size(), 1U);
   const auto& dims = moved.inputs[0].view->getLogicalDomain();
-  EXPECT_EQ(std::get<int64_t>(dims[0]->extent()->value()), 2);
-  EXPECT_EQ(std::get<int64_t>(dims[1]->extent()->value()), 4);
+  EXPECT_EQ(dims[0]->extent()->intValue(), 2);
+  EXPECT_EQ(dims[1]->extent()->intValue(), 4);
 }
 
 TEST_F(MoveViewsToEnds, AnOrderInMemoryIsThatOfTheFactors) {

@@ -332,8 +332,8 @@ TEST_F(SchedulerPointwise, EditedParametersAreHonoured) {
   p.break_point = 1;
   expectWellFormed(p);
   auto* out = fusion_.outputs()[0]->as<TensorView>();
-  EXPECT_EQ(std::get<int64_t>(out->axis(-1)->extent()->value()), 2);
-  EXPECT_EQ(std::get<int64_t>(out->axis(-2)->extent()->value()), 3);
+  EXPECT_EQ(out->axis(-1)->extent()->intValue(), 2);
+  EXPECT_EQ(out->axis(-2)->extent()->intValue(), 3);
 }
 
 // In a time that one waits for, and in bounded stack.

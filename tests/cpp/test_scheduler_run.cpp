@@ -3,6 +3,7 @@
 // element.
 #include "executor_for_test.h"
 
+#include <scheduler/pointwise_params.h>
 #include <scheduler/registry.h>
 
 #include <cmath>

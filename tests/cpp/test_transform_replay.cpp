@@ -21,7 +21,7 @@ class TransformReplay : public testing::Test {
   static std::vector<int64_t> extents(const TensorView* tv) {
     std::vector<int64_t> out;
     for (const IterDomain* id : tv->getLoopDomain()) {
-      out.push_back(std::get<int64_t>(id->extent()->value()));
+      out.push_back(id->extent()->intValue());
     }
     return out;
   }
@@ -134,7 +134,7 @@ TEST_F(TransformReplay, ASplitOfPartOfAReshapeNeedNotDivide) {
     for (IterDomain* id : tv->getLoopDomain()) {
       const auto* split = dynamic_cast<const Split*>(id->definition());
       if (split != nullptr && split->in()->extent()->isConstInt() &&
-          std::get<int64_t>(split->in()->extent()->value()) == 33) {
+          split->in()->extent()->intValue() == 33) {
         EXPECT_FALSE(split->isDivisible()) << tv->toString();
       }
     }

@@ -24,7 +24,7 @@ class TransformSchedule : public testing::Test {
   std::vector<int64_t> extents(const TensorView* tv) {
     std::vector<int64_t> out;
     for (const IterDomain* id : tv->getLoopDomain()) {
-      out.push_back(std::get<int64_t>(id->extent()->value()));
+      out.push_back(id->extent()->intValue());
     }
     return out;
   }

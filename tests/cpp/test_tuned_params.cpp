@@ -2,7 +2,9 @@
 // Parameters as text, and the store of tuned ones.
 #include <base/options.h>
 #include <scheduler/params_text.h>
+#include <scheduler/pointwise_params.h>
 #include <scheduler/reduction_params.h>
+#include <scheduler/transpose_params.h>
 #include <scheduler/tuned_params.h>
 
 #include <gtest/gtest.h>

@@ -296,7 +296,7 @@ def test_parameters_print_compare_and_hash() -> None:
     assert params == other and params.hash() == other.hash()
     other.tile_2 = 64
     assert params != other and params.hash() != other.hash()
-    assert "tile 2: 64" in repr(other)
+    assert "tile_2: 64" in repr(other)
 
 
 @pytest.mark.machine("hopper")

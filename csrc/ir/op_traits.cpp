@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See op_traits.h.
+#include <ir/op_traits.h>
+
+#include <ir/exprs.h>
+
+#include <array>
+
+namespace nvfuser {
+
+namespace {
+
+enum Trait : uint8_t {
+  kMoves = 1 << 0,
+  kByPosition = 1 << 1,
+  kAnySizes = 1 << 2, // not dependsOnSizes()
+  kDetermined = 1 << 3,
+  kPointwise = 1 << 4,
+  kReadsPart = 1 << 5,
+  kLooksUp = 1 << 6,
+};
+
+constexpr uint8_t kLookup = kLooksUp | kPointwise | kDetermined;
+
+struct Row {
+  ExprKind kind;
+  uint8_t traits;
+};
+
+constexpr std::array kRows = {
+    Row{ExprKind::ElementwiseOp, kByPosition | kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::LoadStoreOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::BroadcastOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::SqueezeOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::ExpandOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::ReshapeOp, kMoves | kDetermined | kPointwise},
+    Row{ExprKind::SliceOp, kMoves | kDetermined | kPointwise | kReadsPart},
+    Row{ExprKind::PadOp, kDetermined | kPointwise},
+    Row{ExprKind::CatOp, kDetermined | kPointwise},
+    Row{ExprKind::FullOp, kAnySizes | kDetermined | kPointwise},
+    Row{ExprKind::IotaOp, kDetermined | kPointwise},
+    Row{ExprKind::RngOp, kAnySizes | kPointwise},
+    Row{ExprKind::ReductionOp, kAnySizes | kDetermined},
+    Row{ExprKind::WelfordOp, kAnySizes | kDetermined},
+    Row{ExprKind::OnlineSoftmaxOp, 0}, // made after all that ask
+    Row{ExprKind::ScanOp, kDetermined},
+    Row{ExprKind::GatherOp, kLookup | kReadsPart},
+    Row{ExprKind::IndexSelectOp, kLookup | kReadsPart},
+    Row{ExprKind::SelectOp, kLookup | kReadsPart},
+    Row{ExprKind::RollOp, kLookup},
+    Row{ExprKind::ScatterOp, 0},
+    Row{ExprKind::ScatterStoreOp, kPointwise},
+    Row{ExprKind::EmbeddingFwdOp, kLookup | kReadsPart},
+    Row{ExprKind::LibraryOp, 0},
+};
+
+constexpr bool hasRowForEachKind() {
+#define NVF_COUNT(T) +1
+  bool complete = kRows.size() == 0 NVF_TENSOR_EXPR_KINDS(NVF_COUNT);
+#undef NVF_COUNT
+  for (size_t i = 0; i < kRows.size(); ++i) {
+    complete = complete && kRows[i].kind == static_cast<ExprKind>(i);
+  }
+  return complete;
+}
+static_assert(hasRowForEachKind(), "a row for each kind of NVF_TENSOR_EXPR_KINDS, in its order");
+
+bool has(const Expr* e, Trait trait) {
+  const auto at = static_cast<size_t>(e->kind());
+  return at < kRows.size() && (kRows[at].traits & trait) != 0;
+}
+
+} // namespace
+
+bool movesElements(const Expr* e) {
+  return has(e, kMoves);
+}
+
+bool isByPosition(const Expr* e) {
+  return has(e, kByPosition);
+}
+
+bool dependsOnSizes(const Expr* e) {
+  return !has(e, kAnySizes);
+}
+
+bool isDetermined(const Expr* e) {
+  return has(e, kDetermined);
+}
+
+bool isPointwise(const Expr* e) {
+  return has(e, kPointwise);
+}
+
+bool readsPart(const Expr* e) {
+  return has(e, kReadsPart);
+}
+
+bool looksUp(const Expr* e) {
+  return has(e, kLooksUp);
+}
+
+bool isBoundary(const Expr* e) {
+  const auto* copy = tryAs<LoadStoreOp>(e);
+  return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;
+}
+
+} // namespace nvfuser
