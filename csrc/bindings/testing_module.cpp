@@ -27,9 +27,12 @@ std::string kernelSymbol(const std::string& text) {
   return text.substr(name, text.find(',', name) - name);
 }
 
-pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64bit) {
+pybind11::dict compileCubin(const std::string& text, int arch, bool index_is_64bit,
+                            int64_t most_registers, int64_t wanted_registers) {
   const std::string symbol = kernelSymbol(text);
   CompileParams params;
+  params.maxrregcount = most_registers;
+  params.wanted_registers = wanted_registers;
   params.enable_ptxas_verbose = true;
   CompiledBinary binary;
   {
@@ -87,7 +90,8 @@ void bindTesting(pybind11::module_& module) {
       "Throws what a failed allocation of the driver does.");
   module.def(
       "_compile_cubin", &compileCubin, pybind11::arg("kernel_text"), pybind11::arg("arch"),
-      pybind11::arg("index_is_64bit") = false,
+      pybind11::arg("index_is_64bit") = false, pybind11::arg("most_registers") = 255,
+      pybind11::arg("wanted_registers") = 0,
       "Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it.");
   pybind11::class_<ScheduledFor>(
       module, "_ScheduledFor",

@@ -153,6 +153,9 @@ class Depths {
     for (const Val* out : e->outputs()) {
       depths_[out] = depth + (isReduction(e) ? 1 : 0);
     }
+    if (e->kind() == ExprKind::WelfordOp) {
+      ++depths_[e->output(1)]; // squares of deviations from the mean
+    }
   }
   int of(const Val* v) const {
     const auto it = depths_.find(v);

@@ -618,7 +618,8 @@ class ReductionSchedule {
     if (keepsColumns()) {
       return !analysis_.hasReducedDims(input);
     }
-    if (analysis_.hasReducedDims(input) && analysis_.innermostDim(input, true) < 0) {
+    if (params_.persistent_kernel && analysis_.hasReducedDims(input) &&
+        analysis_.innermostDim(input, true) < 0) {
       return true; // one element for a whole vector: the weight of a channel
     }
     return analysis_.hasWholeRows(input) &&
@@ -738,10 +739,10 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   NVF_CHECK(!p->threads_in_loops || !p->bulk_loads,
             "bulk_loads: not where one thread of the host runs a block (threads_in_loops)");
   FusionGuard guard(fusion);
-  // Blocks synchronize once for Welford's partials, twice for two passes.
+  // Threads wait for each other once for Welford's partials and twice for two passes, but merging
+  // partials takes longer than that, also in a cluster. The grid is another matter.
   // Not whole vectors (align_rows) would be accumulated with a division for each element.
-  const bool is_one_block = p->cluster_size == 1 && !p->cross_grid_outer_reduction;
-  if (p->persistent_kernel && (is_one_block || p->align_rows)) {
+  if (p->persistent_kernel && (!p->cross_grid_outer_reduction || p->align_rows)) {
     replaceWelfordByTwoPasses(fusion);
   }
   auto analysis = analysisOf<ReductionAnalysis>(fusion, type_);

@@ -141,6 +141,12 @@ int64_t ReductionChooser::widthOfRun(const TensorView* tv, const std::vector<Ite
   return width;
 }
 
+// All of a vector of a row reads one element: the weight of a channel in a row of several.
+bool ReductionChooser::isOneOfVector(const TensorView* tv) const {
+  return analysis_.fastest_dim && analysis_.hasReducedDims(tv) &&
+         analysis_.innermostDim(tv, true) < 0;
+}
+
 void ReductionChooser::chooseVectors() {
   int64_t widest = 1;
   bool any_short = false;
@@ -155,7 +161,8 @@ void ReductionChooser::chooseVectors() {
                        : possibleWidth(v->as<TensorView>(), params_->fastest_dim && !is_exchanged);
       widest = is_exchanged || is_short ? widest : std::max(widest, width);
       any_short = any_short || is_short;
-      if (!is_output && analysis_.hasReducedDims(v->as<TensorView>())) {
+      if (!is_output && analysis_.hasReducedDims(v->as<TensorView>()) &&
+          !isOneOfVector(v->as<TensorView>())) {
         const double bytes =
             static_cast<double>(dataTypeSizeBits(v->dtype()) *
                                 analysis_.elementsOfPosition(v->as<TensorView>())) /

@@ -133,7 +133,7 @@ TEST_F(NvrtcTest, OptionsReachTheCompiler) {
   EXPECT_FALSE(has("--use_fast_math"));
   CompileParams params;
   params.maxrregcount = 64;
-  EXPECT_TRUE(has("--maxrregcount=64", params));
+  EXPECT_TRUE(has("-DNVF_MOST_REGISTERS=64", params));
   const OptionsGuard guard({"fast_math", "kernel_lineinfo"}, {"fma", "compile_to_sass"});
   EXPECT_TRUE(has("--gpu-architecture=compute_90a"));
   EXPECT_TRUE(has("--fmad=false"));

@@ -354,3 +354,24 @@ def test_text_is_readable_and_repeats() -> None:
     for text in first:
         assert "#include" not in text
         assert max(map(len, text.splitlines())) < 240
+
+
+def test_limits_of_registers_are_kept() -> None:
+    """Of a user, and of a schedule where little is spilled for it."""
+
+    def build(fd: FusionDefinition, tvs: Sequence[object]) -> None:
+        x = fd.ops.cast(tvs[0], DataType.Float)
+        rows = fd.ops.broadcast(fd.ops.sum(x, [1]), [False, True])
+        fd.add_output(fd.ops.cast(fd.ops.mul(fd.ops.exp(x), rows), DataType.BFloat16))
+
+    (text,) = kernels_of(build, [bf16(64, 8192)])
+
+    def registers(**limits: int) -> int:
+        return extension._compile_cubin(text, 90, False, **limits)["registers"]
+
+    usual = registers()
+    assert usual > 32
+    assert registers(most_registers=usual - 8) <= usual - 8
+    assert registers(wanted_registers=usual) == usual
+    assert registers(wanted_registers=usual - 8) <= usual
+    assert registers(wanted_registers=16) == usual
