@@ -21,8 +21,7 @@ _STATISTICS = "below 1 %: other values of each row pass from the kernel of rows 
 _PARTS = "the sums of each image's channels are added up in a kernel for each of two, not in one"
 _CHANNELS = "sums of each channel are stored, and reshapes between them and the groups are kernels"
 NOT_YET: dict[tuple[str, str], str] = {
-    ("rms_norm_backward", "cube_of_the_inverse"): _STATISTICS,
-    ("rms_norm_backward", "negated_sum"): _STATISTICS,
+    ("layer_norm_backward", "normal_twice"): _STATISTICS,
     ("layer_norm_backward", "chain_through_the_variance"): _STATISTICS,
     ("group_norm_backward", "inductor"): _CHANNELS,
     ("instance_norm_backward", "casts_at_each_use"): _PARTS,
