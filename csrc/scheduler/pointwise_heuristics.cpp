@@ -345,9 +345,10 @@ class Chooser {
   int64_t bytesHeld(const PointwiseParams& params) const {
     int64_t bytes = 0;
     for (const Tensor& t : tensors_) {
-      const bool every_row = hasAny(t, 0, static_cast<size_t>(params.break_point));
-      bytes +=
-          params.vectorization_factor * t.bits / 8 * (every_row ? params.unroll_factor_outer : 1);
+      const auto inner = static_cast<size_t>(params.break_point);
+      const int64_t rows = hasAny(t, 0, inner) ? params.unroll_factor_outer : 1;
+      const int64_t of_row = hasAny(t, inner, extents_.size()) ? params.vectorization_factor : 1;
+      bytes += rows * of_row * t.bits / 8;
     }
     return bytes;
   }
