@@ -6,6 +6,8 @@
 #include <ir/evaluator.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 #include <utility>
 
 namespace nvfuser::codegen {
@@ -294,6 +296,19 @@ bool isIndexOp(const ElementwiseOp* op) {
   return !op->isTensorExpr() && isIndexType(op->out()->dtype());
 }
 
+// Of a quotient by a constant that is neither so small nor so large that its reciprocal is no normal
+// number: half an ulp more than the quotient has.
+std::optional<double> reciprocalOfDivisor(const ElementwiseOp* op) {
+  const bool is_quotient = op->op() == OpType::Div || op->op() == OpType::TrueDiv;
+  const Val* divisor = is_quotient ? op->in(1) : nullptr;
+  if (divisor == nullptr || !divisor->isScalar() || !divisor->isConst()) {
+    return std::nullopt;
+  }
+  const double value = std::get<double>(convertScalar(divisor->value(), DataType::Double));
+  const double magnitude = std::abs(value);
+  return magnitude > 0x1p-100 && magnitude < 0x1p100 ? std::optional(1 / value) : std::nullopt;
+}
+
 // Sums and products of the same kind read better without parentheses on the left.
 bool continues(const ElementwiseOp* op) {
   const Val* left = op->in(0);
@@ -393,6 +408,9 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
   }
   // Low-precision types have no operators of their own.
   const bool is_approximate = approximate_.count(op) != 0;
+  if (const auto factor = is_approximate ? reciprocalOfDivisor(op) : std::nullopt) {
+    return made(in[0].operand() + " * " + literal(*factor, type), true);
+  }
   const bool infix = info.infix[0] != '\0' && !isLowPrecision(type) && !is_approximate &&
                      !(op->op() == OpType::BitwiseNot && isBoolean(type));
   if (!infix) {
