@@ -296,8 +296,8 @@ bool isIndexOp(const ElementwiseOp* op) {
   return !op->isTensorExpr() && isIndexType(op->out()->dtype());
 }
 
-// Of a quotient by a constant that is neither so small nor so large that its reciprocal is no normal
-// number: half an ulp more than the quotient has.
+// Of a quotient by a constant that is neither so small nor so large that its reciprocal is no
+// normal number: half an ulp more than the quotient has.
 std::optional<double> reciprocalOfDivisor(const ElementwiseOp* op) {
   const bool is_quotient = op->op() == OpType::Div || op->op() == OpType::TrueDiv;
   const Val* divisor = is_quotient ? op->in(1) : nullptr;

@@ -214,3 +214,22 @@ def test_selections_pass_approximations_on(dtype: str) -> None:
     text = fd.fec.get_cuda_kernel([x, mask, y])
     assert ("nvf::approx::exp" in text) == (dtype == "BFloat16")
     assert "nvf::approx::sin" not in text
+
+
+@pytest.mark.parametrize("dtype", ["BFloat16", "Float"])
+def test_quotients_by_constants_are_products_for_16_bits(dtype: str) -> None:
+    """Half an ulp of float32 does not show there; a divisor without a normal reciprocal stays."""
+    x = data(64, 128, dtype=dtype)
+
+    def definition(fd: FusionDefinition) -> None:
+        wide = fd.ops.cast(fd.from_pytorch(x), DataType.Float)
+        for divisor in (768.0, 3e38):
+            quotient = fd.ops.div(wide, fd.define_scalar(divisor))
+            fd.add_output(fd.ops.cast(quotient, getattr(DataType, dtype)))
+
+    fd = define(definition)
+    small, _ = fd.execute([x], device=DEVICE)
+    torch.testing.assert_close(small, (x.double() / 768).to(x.dtype), rtol=2**-7, atol=0)
+    text = fd.fec.get_cuda_kernel([x])
+    assert ("* 0.0013020834f" in text) == (dtype == "BFloat16")
+    assert ("nvf::approx::div(" in text) == (dtype == "BFloat16")

@@ -821,6 +821,7 @@ class MatmulParams(HeuristicParams):
 class PointwiseParams(HeuristicParams):
     """Parameters of the pointwise scheduler."""
     def __init__(self) -> None: ...
+    def __repr__(self) -> str: ...
     @property
     def break_point(self) -> int: ...
     @break_point.setter
@@ -857,7 +858,6 @@ class PointwiseParams(HeuristicParams):
     def aligned_inputs(self) -> list[int]: ...
     @aligned_inputs.setter
     def aligned_inputs(self, value: collections.abc.Sequence[typing.SupportsIndex]) -> None: ...
-    def __repr__(self) -> str: ...
 
 class ReductionParams(HeuristicParams):
     """Parameters of the reduction and persistent schedulers."""
@@ -1091,6 +1091,7 @@ class ReductionParams(HeuristicParams):
 class TransposeParams(HeuristicParams):
     """Parameters of the transpose scheduler."""
     def __init__(self) -> None: ...
+    def __repr__(self) -> str: ...
     @property
     def merged_1(self) -> int: ...
     @merged_1.setter
@@ -1127,7 +1128,6 @@ class TransposeParams(HeuristicParams):
     def threads_in_loops(self) -> bool: ...
     @threads_in_loops.setter
     def threads_in_loops(self, value: bool) -> None: ...
-    def __repr__(self) -> str: ...
 
 class Val(Statement):
     """Value: scalar, domain or tensor."""
@@ -1392,7 +1392,7 @@ class TensorView(Val):
     def set_device_mesh(self, mesh: multidevice.DeviceMesh) -> None:
         """The devices that the tensor lies on. RuntimeError: more than one."""
 
-def _compile_cubin(kernel_text: str, arch: typing.SupportsIndex, index_is_64bit: bool = False) -> dict:
+def _compile_cubin(kernel_text: str, arch: typing.SupportsIndex, index_is_64bit: bool = False, most_registers: typing.SupportsIndex = 255, wanted_registers: typing.SupportsIndex = 0) -> dict:
     """Compiles a generated kernel for an architecture (90 for sm_90a); what ptxas says of it."""
 
 def _constant(val: Val) -> typing.Any:
