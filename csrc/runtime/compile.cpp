@@ -37,6 +37,7 @@ std::string binaryKey(const CompileRequest& request) {
     for (const std::string& flag : nvrtcFlags(deviceInfo(request.device).arch, request.params)) {
       hash.updateField(flag);
     }
+    hash.updateField(std::to_string(request.params.wanted_registers));
   } else {
     hash.updateField("host").updateField(hostCompilerId()).updateField(hostCpuId());
     for (const std::string& flag : hostCompilerFlags()) {
