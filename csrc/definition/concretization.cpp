@@ -213,7 +213,7 @@ std::vector<InputSize> onlyOnes(const std::vector<int64_t>& sizes) {
 SizesSeen::SizesSeen(const Fusion& fusion, bool are_given)
     : has_positions_(std::any_of(fusion.exprs().begin(), fusion.exprs().end(), dependsOnSizes)),
       are_constants_(has_positions_ && !are_given),
-      are_apart_(areInputsApart(fusion)) {
+      are_apart_(!has_positions_ && areInputsApart(fusion)) {
   std::unordered_map<const IterDomain*, size_t> from_inner;
   for (const Val* v : fusion.inputs()) {
     const Ids ids = v->isTensor() ? logicalIds(v) : Ids{};

@@ -60,7 +60,7 @@ class SizesSeen {
   static constexpr int64_t kVaries = -2;
   bool has_positions_ = false;     // operations that depend on sizes
   bool are_constants_ = false;     // until they vary
-  bool are_apart_ = false;         // no operation brings all inputs together
+  bool are_apart_ = false;         // else: no operation brings all inputs together
   std::vector<size_t> from_inner_; // per dimension its position in the tensor
   std::vector<int64_t> sizes_;
 };

@@ -111,7 +111,7 @@ class Sinker : public Rewriter {
   // `left_out`: dimensions that `by` has not.
   static TensorView* expandedLike(const TensorView* tv, TensorView* by,
                                   const std::vector<bool>& left_out = {}) {
-    auto ids = TensorDomain::noReductions(tv->getLogicalDomain());
+    auto ids = logicalIds(tv);
     size_t at = 0;
     std::erase_if(ids, [&](const IterDomain*) { return !left_out.empty() && left_out[at++]; });
     if (std::none_of(ids.begin(), ids.end(),
@@ -132,7 +132,7 @@ class Sinker : public Rewriter {
   // what is not expanded.
   void beforeSqueezing(const SqueezeOp* e) {
     auto* in = e->input(0)->as<TensorView>();
-    const auto dims = TensorDomain::noReductions(in->getLogicalDomain());
+    const auto dims = logicalIds(in);
     const bool leaves_loops = [&] {
       for (size_t d = 0; d < dims.size(); ++d) {
         if (e->isSqueezeDim()[d] && dims[d]->hasExpandedExtent()) {
@@ -258,12 +258,10 @@ class Sinker : public Rewriter {
     if (operands == op->inputs()) {
       return;
     }
-    const auto ids = TensorDomain::noReductions(out->getLogicalDomain());
+    const auto ids = logicalIds(out);
     for (size_t d = 0; d < ids.size(); ++d) {
       const auto hasLoop = [&](const Val* v) {
-        return v->isTensor() &&
-               TensorDomain::noReductions(v->as<TensorView>()->getLogicalDomain())[d]
-                   ->isIteration();
+        return v->isTensor() && logicalIds(v)[d]->isIteration();
       };
       if (ids[d]->isBroadcast() ? ids[d]->hasExpandedExtent()
                                 : std::none_of(operands.begin(), operands.end(), hasLoop)) {

@@ -74,7 +74,7 @@ class LookupMover {
       return false;
     }
     computes_ = computes_ || (!isCopy(definition) && !isWideningCast(definition));
-    const auto dims = TensorDomain::noReductions(tv->getLogicalDomain());
+    const auto dims = logicalIds(tv);
     for (const Val* v : definition->inputs()) {
       if (!v->isTensor()) {
         continue;
@@ -83,7 +83,7 @@ class LookupMover {
       if (positionsAlong(in) != nullptr) {
         continue;
       }
-      const auto in_dims = TensorDomain::noReductions(in->getLogicalDomain());
+      const auto in_dims = logicalIds(in);
       if (in_dims.size() != dims.size()) {
         return false;
       }
@@ -109,7 +109,7 @@ class LookupMover {
     if (position->isTensor()) {
       position = castOp(DataType::Int, position->as<TensorView>());
     }
-    Val* extent = TensorDomain::noReductions(table->getLogicalDomain())[dim_]->extent();
+    Val* extent = logicalIds(table)[dim_]->extent();
     const bool from_end = lookup_->kind() == ExprKind::SelectOp;
     Val* first = from_end ? neg(extent) : fusion_->zeroVal();
     Val* inside = logical_and(ge(position, first), lt(position, extent));
@@ -129,8 +129,7 @@ class LookupMover {
 
   // All positions read the same element of the operand.
   bool isSharedAlong(const TensorView* in, const TensorView* tv) const {
-    return TensorDomain::noReductions(in->getLogicalDomain())[dim_]->isBroadcast() &&
-           !TensorDomain::noReductions(tv->getLogicalDomain())[dim_]->isBroadcast();
+    return logicalIds(in)[dim_]->isBroadcast() && !logicalIds(tv)[dim_]->isBroadcast();
   }
 
   // Numbers along the dimension that are the same in all others: what is found there is computed of
@@ -241,8 +240,8 @@ std::optional<size_t> countedDim(Val* v) {
 
 // One position for each row: dimensions of the table's sizes, but for `dim`.
 bool isOneOfEachRow(const TensorView* index, const TensorView* table, size_t dim) {
-  const auto positions = TensorDomain::noReductions(index->getLogicalDomain());
-  const auto dims = TensorDomain::noReductions(table->getLogicalDomain());
+  const auto positions = logicalIds(index);
+  const auto dims = logicalIds(table);
   for (size_t i = 0; i < dims.size() && positions.size() == dims.size(); ++i) {
     const bool fits = i == dim ? positions[i]->isBroadcast() && !positions[i]->hasExpandedExtent()
                                : positions[i]->iterType() == dims[i]->iterType() &&

@@ -9,28 +9,16 @@
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ops/elementwise.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
 namespace nvfuser {
 
 namespace {
 
-const ElementwiseOp* elementwise(const Val* v, OpType op) {
-  const auto* e = tryAs<ElementwiseOp>(v->definition());
-  return e != nullptr && e->op() == op ? e : nullptr;
-}
-
 ReductionOp* reduction(const Val* v, OpType op) {
   auto* e = tryAs<ReductionOp>(v->definition());
   return e != nullptr && e->op() == op ? e : nullptr;
-}
-
-std::vector<bool> reducedFlags(const TensorView* tv) {
-  std::vector<bool> out;
-  for (const IterDomain* id : tv->getLogicalDomain()) {
-    out.push_back(id->isReduction());
-  }
-  return out;
 }
 
 // The maximum whose broadcast along the reduced dimensions this is; null if it is none.
@@ -56,9 +44,9 @@ ReductionOp* maximumOf(const ReductionOp* sum, bool repeat) {
   if (sum->in()->isFusionOutput() || (sum->in()->uses().size() > 1 && !repeat)) {
     return nullptr;
   }
-  const ElementwiseOp* power = elementwise(sum->in(), OpType::Exp);
+  const ElementwiseOp* power = definedBy(sum->in(), OpType::Exp);
   const ElementwiseOp* difference =
-      power == nullptr ? nullptr : elementwise(power->input(0), OpType::Sub);
+      power == nullptr ? nullptr : definedBy(power->input(0), OpType::Sub);
   if (difference == nullptr || !difference->input(0)->isTensor() ||
       !difference->input(1)->isTensor()) {
     return nullptr;

@@ -185,6 +185,14 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
   return next == pieces.size() ? out : std::vector<std::vector<size_t>>{};
 }
 
+std::vector<bool> reducedFlags(const TensorView* tv) {
+  std::vector<bool> out;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    out.push_back(id->isReduction());
+  }
+  return out;
+}
+
 bool isPlainCopy(const Expr* e) {
   if (e->kind() != ExprKind::LoadStoreOp) {
     return false;

@@ -61,6 +61,8 @@ struct WithConstant {
   Val* other;
 };
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
+// Of the logical domain with its reductions: which these are.
+std::vector<bool> reducedFlags(const TensorView* tv);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
 // Which neighbours among `pieces` each dimension is made of, outermost first, where a reshape

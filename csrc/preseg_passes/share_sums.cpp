@@ -43,14 +43,6 @@ struct Sum {
   }
 };
 
-std::vector<bool> reducedFlags(const TensorView* tv) {
-  std::vector<bool> out;
-  for (const IterDomain* id : tv->getLogicalDomain()) {
-    out.push_back(id->isReduction());
-  }
-  return out;
-}
-
 bool isBroadcastAlong(const TensorView* tv, const std::vector<bool>& reduced) {
   const auto dims = logicalIds(tv);
   for (size_t i = 0; i < reduced.size(); ++i) {
@@ -99,12 +91,17 @@ std::vector<int64_t> reducedDims(const std::vector<bool>& reduced) {
   return out;
 }
 
-TensorView* sumOfFactors(const std::vector<Val*>& factors, const std::vector<bool>& reduced) {
+// The type is that of the first, which is a tensor.
+Val* productOf(const std::vector<Val*>& factors) {
   Val* product = factors.front();
   for (size_t i = 1; i < factors.size(); ++i) {
     product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, factors[i]});
   }
-  return sum(product->as<TensorView>(), reducedDims(reduced));
+  return product;
+}
+
+TensorView* sumOfFactors(const std::vector<Val*>& factors, const std::vector<bool>& reduced) {
+  return sum(productOf(factors)->as<TensorView>(), reducedDims(reduced));
 }
 
 // A factor that is broadcast along the summed dimensions, without these.
@@ -129,17 +126,16 @@ TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
 void compute(Fusion* fusion, const Sum& found, TensorView* total) {
   TensorView* out = found.op->out();
   const std::vector<bool> reduced = reducedFlags(out);
-  std::vector<Val*> factors = found.product.scalars;
+  std::vector<Val*> factors{total};
+  factors.insert(factors.end(), found.product.scalars.begin(), found.product.scalars.end());
   for (TensorView* tv : found.product.shared) {
     factors.push_back(withoutReduced(tv, reduced));
   }
   fusion->removeExpr(found.op);
   out->setDomain(out->domain()->copyOfKept());
-  Val* product = total;
-  for (size_t i = 0; i + 1 < factors.size(); ++i) {
-    product = elementwiseAsIs(OpType::Mul, out->dtype(), {product, factors[i]});
-  }
-  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{product, factors.back()});
+  Val* last = factors.back();
+  factors.pop_back();
+  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{productOf(factors), last});
 }
 
 // How many reductions wait for each other before a value is known.

@@ -17,10 +17,6 @@ namespace nvfuser {
 
 namespace {
 
-std::vector<IterDomain*> dimsOf(const TensorView* tv) {
-  return TensorDomain::noReductions(tv->getLogicalDomain());
-}
-
 bool haveSameSize(const IterDomain* a, const IterDomain* b) {
   const Val* of_a = a->hasExpandedExtent() ? a->expandedExtent() : a->extent();
   const Val* of_b = b->hasExpandedExtent() ? b->expandedExtent() : b->extent();
@@ -29,8 +25,8 @@ bool haveSameSize(const IterDomain* a, const IterDomain* b) {
 
 // Whether all dimensions but one are known to have the same sizes.
 bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim) {
-  const auto of_a = dimsOf(a);
-  const auto of_b = dimsOf(b);
+  const auto of_a = logicalIds(a);
+  const auto of_b = logicalIds(b);
   for (size_t d = 0; d < of_a.size(); ++d) {
     if (static_cast<int64_t>(d) != dim && !haveSameSize(of_a[d], of_b[d])) {
       return false;
@@ -92,15 +88,15 @@ class LookupSimplifier : public Rewriter {
     TensorView* index = e->index();
     const auto dim = static_cast<size_t>(e->dim());
     auto* source = e->src()->isTensor() ? e->src()->as<TensorView>() : nullptr;
-    if (table->isFusionInput() || !isOne(dimsOf(index)[dim]) ||
+    if (table->isFusionInput() || !isOne(logicalIds(index)[dim]) ||
         !haveSameRows(table, index, e->dim()) ||
         (source != nullptr &&
-         !(isOne(dimsOf(source)[dim]) && haveSameRows(source, index, e->dim())))) {
+         !(isOne(logicalIds(source)[dim]) && haveSameRows(source, index, e->dim())))) {
       return nullptr;
     }
-    std::vector<bool> others(dimsOf(table).size(), true);
+    std::vector<bool> others(logicalIds(table).size(), true);
     others[dim] = false;
-    TensorView* position = broadcast(iota(dimsOf(table)[dim]->extent()), others);
+    TensorView* position = broadcast(iota(logicalIds(table)[dim]->extent()), others);
     int operations = 0;
     Val* value = castOp(table->dtype(), atIndex(e->src(), e, operations));
     return where(eq(position, index), value, table);
@@ -112,8 +108,8 @@ class LookupSimplifier : public Rewriter {
       const bool is_there = found->exact() && found->dim() == scatter->dim() &&
                             isSameColumn(found->index(), scatter->index()) &&
                             haveSameRows(found->lookup(), scatter->index(), scatter->dim()) &&
-                            haveSameSize(dimsOf(found->lookup())[size_t(found->dim())],
-                                         dimsOf(scatter->self())[size_t(found->dim())]);
+                            haveSameSize(logicalIds(found->lookup())[size_t(found->dim())],
+                                         logicalIds(scatter->self())[size_t(found->dim())]);
       return is_there ? found->lookup() : v;
     }
     const auto* op = tryAs<ElementwiseOp>(v->definition());

@@ -618,9 +618,8 @@ class ReductionSchedule {
     if (keepsColumns()) {
       return !analysis_.hasReducedDims(input);
     }
-    if (params_.persistent_kernel && analysis_.hasReducedDims(input) &&
-        analysis_.innermostDim(input, true) < 0) {
-      return true; // one element for a whole vector: the weight of a channel
+    if (params_.persistent_kernel && analysis_.isOneOfVector(input)) {
+      return true;
     }
     return analysis_.hasWholeRows(input) &&
            (analysis_.differsByRow(input) ? params_.load_rows_early

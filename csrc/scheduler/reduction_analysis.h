@@ -132,6 +132,10 @@ class ReductionAnalysis {
   // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along:
   // the reference's innermost one. -1: it has none.
   int64_t innermostDim(const TensorView* tv, bool along_reduced) const;
+  // All of a vector of a row reads one element: the weight of a channel in a row of several.
+  bool isOneOfVector(const TensorView* tv) const {
+    return fastest_dim && hasReducedDims(tv) && innermostDim(tv, true) < 0;
+  }
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;

@@ -93,7 +93,6 @@ class ReductionChooser {
   void chooseNormalization();
   void keepRowInRegisters(int64_t vectors, int64_t cluster);
   void countOnRegisters();
-  bool isOneOfVector(const TensorView* tv) const;
   int64_t usualElements(int64_t cluster) const;
   void halveVectors();
   void projectLongRow(int64_t elements_of_thread);

@@ -141,12 +141,6 @@ int64_t ReductionChooser::widthOfRun(const TensorView* tv, const std::vector<Ite
   return width;
 }
 
-// All of a vector of a row reads one element: the weight of a channel in a row of several.
-bool ReductionChooser::isOneOfVector(const TensorView* tv) const {
-  return analysis_.fastest_dim && analysis_.hasReducedDims(tv) &&
-         analysis_.innermostDim(tv, true) < 0;
-}
-
 void ReductionChooser::chooseVectors() {
   int64_t widest = 1;
   bool any_short = false;
@@ -162,7 +156,7 @@ void ReductionChooser::chooseVectors() {
       widest = is_exchanged || is_short ? widest : std::max(widest, width);
       any_short = any_short || is_short;
       if (!is_output && analysis_.hasReducedDims(v->as<TensorView>()) &&
-          !isOneOfVector(v->as<TensorView>())) {
+          !analysis_.isOneOfVector(v->as<TensorView>())) {
         const double bytes =
             static_cast<double>(dataTypeSizeBits(v->dtype()) *
                                 analysis_.elementsOfPosition(v->as<TensorView>())) /

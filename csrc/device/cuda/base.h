@@ -29,7 +29,7 @@ using uint64_t = unsigned long long;
   extern "C" __global__ void __launch_bounds__(max_threads, 1) name params
 #elif defined(NVF_MOST_REGISTERS) && \
     (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 4))
-// Launch bounds would take precedence over a limit. 64 KB registers are there for a block.
+// Launch bounds would take precedence over a limit. 64 K registers are there for a block.
 #define NVF_KERNEL(name, max_threads, params)                                      \
   extern "C" __global__ void __maxnreg__(NVF_MOST_REGISTERS*(max_threads) <= 65536 \
                                              ? NVF_MOST_REGISTERS                  \
