@@ -400,16 +400,22 @@ CompiledBinary compileToCubin(const std::string& text, const std::string& symbol
                               const CompileParams& params) {
   CompiledBinary binary = compileWith(nvrtcFlags(arch, params), text, symbol);
   const int64_t wanted = params.wanted_registers;
-  if (wanted == 0 || parsePtxasLog(binary.log, symbol).registers <= wanted) {
+  const int64_t taken = parsePtxasLog(binary.log, symbol).registers;
+  if (wanted == 0 || taken <= wanted) {
     return binary;
   }
-  CompileParams limited = params;
-  limited.maxrregcount = std::min(params.maxrregcount, wanted);
-  CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);
-  const KernelResources resources = parsePtxasLog(smaller.log, symbol);
-  const bool fits = resources.registers <= wanted &&
-                    resources.spill_store_bytes + resources.spill_load_bytes <= kFewSpilledBytes;
-  return fits ? smaller : binary;
+  // As few as that, or half of what is too many.
+  for (const int64_t limit : {wanted, (wanted + taken) / 2}) {
+    CompileParams limited = params;
+    limited.maxrregcount = std::min(params.maxrregcount, limit);
+    CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);
+    const KernelResources resources = parsePtxasLog(smaller.log, symbol);
+    if (resources.registers <= limit &&
+        resources.spill_store_bytes + resources.spill_load_bytes <= kFewSpilledBytes) {
+      return smaller;
+    }
+  }
+  return binary;
 }
 
 std::string compileToPtx(const std::string& text, const std::string& symbol, int arch,

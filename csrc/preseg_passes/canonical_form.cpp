@@ -23,6 +23,7 @@ void makeCanonical(Fusion* fusion) {
   };
   unless(DisableOption::SimplifyLookups, "simplify lookups", simplifyLookups);
   unless(DisableOption::MergeParts, "merge parts", mergeParts);
+  unless(DisableOption::MergeParts, "join parts", joinParts);
   unless(DisableOption::FoldConstants, "fold constants", foldConstants);
   unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   // While heads that are repeated still have the dimensions that they are repeated along.

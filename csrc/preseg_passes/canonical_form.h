@@ -19,6 +19,8 @@ void simplifyLookups(Fusion* fusion);
 
 // All the parts that dimensions are split into, side by side, are a permutation.
 void mergeParts(Fusion* fusion);
+// Parts that the same operations compute of slices side by side are computed as one.
+void joinParts(Fusion* fusion);
 
 // Scalars that are computed of constants become constants; so do operands all of whose elements
 // are one scalar (full).

@@ -2,9 +2,10 @@
 // Powers, roots, reciprocals and quotients of real numbers as the cheapest operations that compute
 // them. A power with a small integral or half-integral exponent is a product of its base, its root
 // and its reciprocal; of two such operations one after the other one is left where a single one
-// computes both, and 2^(x * log2(e)) is e^x; a quotient whose divisor is a root becomes a product
-// with the reciprocal root, which is computed before the divisor's broadcast: the root of a number
-// is never so small or so large that its reciprocal overflows.
+// computes both, and 2^(x * log2(e)) is e^x; the exponential of a log-softmax is the softmax; a
+// quotient whose divisor is a root becomes a product with the reciprocal root, which is computed
+// before the divisor's broadcast: the root of a number is never so small or so large that its
+// reciprocal overflows.
 //
 // Zeros, infinities and NaN give what they gave. What is rounded less often or later may differ in
 // the last places, and where a reciprocal overflowed on the way the result is what it should be
@@ -14,6 +15,7 @@
 #include <ir/builder.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
+#include <preseg_passes/input_bits.h>
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
@@ -65,11 +67,15 @@ class PowerSimplifier : public Rewriter {
       case OpType::TrueDiv:
         return quotientOf(op);
       case OpType::Mul:
-        return productOf(op);
-      case OpType::Exp2:
-        return powerOfScaled(op, OpType::Exp, std::numbers::log2e);
-      case OpType::Exp:
-        return powerOfScaled(op, OpType::Exp2, std::numbers::ln2);
+        return logarithmOf(op);
+      case OpType::Exp2: {
+        TensorView* softmax = softmaxOf(op, OpType::Log2);
+        return softmax != nullptr ? softmax : powerOfScaled(op, OpType::Exp, std::numbers::log2e);
+      }
+      case OpType::Exp: {
+        TensorView* softmax = softmaxOf(op, OpType::Log);
+        return softmax != nullptr ? softmax : powerOfScaled(op, OpType::Exp2, std::numbers::ln2);
+      }
       default:
         return nullptr;
     }
@@ -212,24 +218,55 @@ class PowerSimplifier : public Rewriter {
                : nullptr;
   }
 
-  // x * (1 / y) is x / y, unless others read 1 / y too.
-  TensorView* productOf(const ElementwiseOp* op) {
-    if (TensorView* logarithm = logarithmOf(op)) {
-      return logarithm;
-    }
-    for (const size_t i : {1, 0}) {
-      const ElementwiseOp* reciprocal = definedBy(op->in(i), OpType::Reciprocal);
-      if (reciprocal != nullptr && op->in(0) != op->in(1) && op->in(i)->uses().size() == 1 &&
-          !op->in(i)->isFusionOutput() && isAsWideAs(reciprocal, op->out())) {
-        return made(OpType::Div, {op->in(1 - i), reciprocal->in(0)});
-      }
-    }
-    return nullptr;
+  // ---- softmax
+
+  // The tensor minus its maximum along dimensions, which these are: no element is above 0.
+  static const ReductionOp* maximumTakenOff(const Val* v) {
+    const ElementwiseOp* sub = definedBy(v, OpType::Sub);
+    std::vector<const BroadcastOp*> path;
+    const Val* taken =
+        sub == nullptr ? nullptr : behindWidening(beforeBroadcasts(sub->in(1), path));
+    const auto* max = taken == nullptr ? nullptr : tryAs<ReductionOp>(taken->definition());
+    return max != nullptr && max->op() == OpType::Maximum &&
+                   behindWidening(max->in()) == behindWidening(sub->in(0)) &&
+                   isBroadcastOf(path, max)
+               ? max
+               : nullptr;
   }
 
-  // Otherwise fewer reciprocals are computed than there would be quotients.
-  static bool isAsWideAs(const ElementwiseOp* op, const Val* v) {
-    return haveSameDims(op->out()->as<TensorView>(), v->as<TensorView>());
+  // Before casts to a type that holds each value.
+  static const Val* behindWidening(const Val* v) {
+    while (v->definition() != nullptr && isWideningCast(v->definition())) {
+      v = v->definition()->input(0);
+    }
+    return v;
+  }
+
+  // What is left of the reduced dimensions are the only ones that are broadcast.
+  static bool isBroadcastOf(const std::vector<const BroadcastOp*>& path, const ReductionOp* op) {
+    return path.size() == 1 && path.front()->isBroadcastDim() == reducedFlags(op->out());
+  }
+
+  // e^(a - log(s)) is e^a / s where s is the sum of e^a, and where the largest a of each sum is 0:
+  // s is at least 1 then and at most as many as there are terms.
+  TensorView* softmaxOf(const ElementwiseOp* op, OpType logarithm) {
+    const ElementwiseOp* sub = definedBy(op->in(0), OpType::Sub);
+    if (sub == nullptr || !sub->in(0)->isTensor()) {
+      return nullptr;
+    }
+    std::vector<const BroadcastOp*> path;
+    const ElementwiseOp* log = definedBy(beforeBroadcasts(sub->in(1), path), logarithm);
+    const auto* sum = log == nullptr ? nullptr : tryAs<ReductionOp>(log->in(0)->definition());
+    if (sum == nullptr || sum->op() != OpType::Add || sum->out()->dtype() != out_->dtype()) {
+      return nullptr;
+    }
+    const ElementwiseOp* exponential = definedBy(sum->in(), op->op());
+    const ReductionOp* max = maximumTakenOff(sub->in(0));
+    const bool fits = exponential != nullptr && exponential->in(0) == sub->in(0) &&
+                      max != nullptr && reducedFlags(max->out()) == reducedFlags(sum->out());
+    return fits && isBroadcastOf(path, sum)
+               ? made(OpType::Div, {sum->in(), broadcastAgain(log->in(0), path)})
+               : nullptr;
   }
 
   // ---- pow

@@ -7,6 +7,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
+#include <scheduler/assumed_extents.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
 #include <scheduler/row_exchange.h>
@@ -38,7 +39,9 @@ class ReductionSchedule {
         exchange_(params) {}
 
   void run() {
-    assumeExtents();
+    if (params_.persistent_kernel && !params_.any_extent) {
+      assumeRowLengths(fusion_, analysis_, params_);
+    }
     declareAligned();
     splitter_.run();
     stageInSharedMemory();
@@ -68,25 +71,6 @@ class ReductionSchedule {
 
   static bool hasRowGroups(const ReductionParams& params) {
     return params.row_groups > 0 || params.combined_inner_outer;
-  }
-
-  void assumeExtents() {
-    if (!params_.persistent_kernel || params_.any_extent) {
-      return;
-    }
-    size_t next = 0;
-    for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
-      if (!analysis_.isAlongRow(id)) {
-        continue;
-      }
-      NVF_CHECK(next < params_.reduced_extents.size(),
-                "A persistent schedule needs reduced_extents, one for each reduced dimension");
-      Val* extent = id->extent();
-      if (!extent->isConst()) {
-        fusion_->assumeExtent(extent, params_.reduced_extents[next]);
-      }
-      ++next;
-    }
   }
 
   // Tables that are looked up in, line by line.

@@ -121,4 +121,81 @@ TEST_F(MergeParts, OneInnermostPartStays) {
   EXPECT_EQ(text(), before);
 }
 
+class JoinParts : public PresegTest {
+ protected:
+  std::pair<TensorView*, TensorView*> halves(TensorView* x) {
+    const int64_t rows = x->getLogicalDomain()[0]->extent()->intValue();
+    const int64_t half = x->getLogicalDomain()[1]->extent()->intValue() / 2;
+    return {slice(x, {0, 0}, {rows, half}), slice(x, {0, half}, {rows, 2 * half})};
+  }
+  std::string joined(TensorView* left, TensorView* right) {
+    fusion_.addOutput(cat({left, right}, 1));
+    const std::string before = text();
+    joinParts(&fusion_);
+    fusion_.removeDeadUses();
+    return text() == before ? "the same" : text();
+  }
+};
+
+TEST_F(JoinParts, OfTheSameOperations) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  const auto [y1, y2] = halves(input({4, 8}));
+  EXPECT_EQ(joined(mul(exp(x1), y1), mul(y2, exp(x2))), R"(t0 float32[i4, i8] = exp(x0)
+t1 float32[i4, i8] = mul(t0, x1)
+outputs: t1
+)");
+}
+
+TEST_F(JoinParts, WithOneConcatenationLeft) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  const auto [c1, c2] = halves(input({4, 8}));
+  const auto [s1, s2] = halves(input({4, 8}));
+  EXPECT_EQ(joined(sub(mul(x1, c1), mul(x2, s1)), add(mul(x2, c2), mul(x1, s2))),
+            R"(t0 float32[i4, i8] = mul(x0, x1)
+t1 float32[i4, i4] of [i4, i8] = slice(x0)
+t2 float32[i4, i4] = neg(t1)
+t3 float32[i4, i8] of [i4, i4] = pad(t2, float(0))
+t4 float32[i4, i4] of [i4, i8] = slice(x0)
+t5 float32[i4, i8] of [i4, i4] = pad(t4, float(0))
+t6 float32[i4, i8] = cat(t3, t5)
+t7 float32[i4, i8] = mul(t6, x2)
+t8 float32[i4, i8] = add(t0, t7)
+outputs: t8
+)");
+}
+
+TEST_F(JoinParts, WhatAllShareIsShared) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  TensorView* of_row = broadcast(input({4}), {false, true});
+  EXPECT_EQ(joined(mul(x1, of_row), mul(x2, of_row)), R"(t0 float32[i4, b] = broadcast(x1)
+t1 float32[i4, i8] = mul(x0, t0)
+outputs: t1
+)");
+}
+
+TEST_F(JoinParts, InAnotherOrderTheyStay) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  EXPECT_EQ(joined(exp(x2), exp(x1)), "the same");
+}
+
+TEST_F(JoinParts, OfSeveralTensorsTheyStay) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  const auto [y1, y2] = halves(input({4, 8}));
+  EXPECT_EQ(joined(exp(x1), exp(y2)), "the same");
+}
+
+TEST_F(JoinParts, PartsThatOthersReadStay) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  TensorView* left = exp(x1);
+  fusion_.addOutput(left);
+  EXPECT_EQ(joined(left, exp(x2)), "the same");
+}
+
+// -(a + b) and (-a) + (-b) are zeros of different signs where a is -b.
+TEST_F(JoinParts, NegatedSumsStay) {
+  const auto [x1, x2] = halves(input({4, 8}));
+  const auto [y1, y2] = halves(input({4, 8}));
+  EXPECT_EQ(joined(neg(add(x1, y1)), add(x2, y2)), "the same");
+}
+
 } // namespace nvfuser::test

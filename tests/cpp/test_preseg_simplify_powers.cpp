@@ -105,11 +105,43 @@ outputs: t1
 )");
 }
 
-TEST_F(SimplifyPowers, AProductWithAReciprocal) {
+TEST_F(SimplifyPowers, AProductWithAReciprocalStays) {
   TensorView* x = input({4});
   TensorView* y = input({4});
-  EXPECT_EQ(simplified(mul(x, reciprocal(y))), R"(t0 float32[i4] = div(x0, x1)
-outputs: t0
+  EXPECT_EQ(simplified(mul(x, reciprocal(y))), R"(t0 float32[i4] = reciprocal(x1)
+t1 float32[i4] = mul(x0, t0)
+outputs: t1
+)");
+}
+
+TEST_F(SimplifyPowers, TheExponentialOfALogSoftmax) {
+  TensorView* x = input({4, 8});
+  TensorView* shifted = sub(x, broadcast(max(x, {1}), {false, true}));
+  TensorView* total = sum(exp(shifted), {1});
+  EXPECT_EQ(simplified(exp(sub(shifted, broadcast(log(total), {false, true})))),
+            R"(t0 float32[i4, r8] = reduce maximum(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i8] = sub(x0, t1)
+t3 float32[i4, i8] = exp(t2)
+t4 float32[i4, r8] = reduce add(t3)
+t5 float32[i4, b] = broadcast(t4)
+t6 float32[i4, i8] = div(t3, t5)
+outputs: t6
+)");
+}
+
+// Nothing keeps these exponentials from overflowing.
+TEST_F(SimplifyPowers, TheExponentialOfALogSumOfWhatIsNotShiftedStays) {
+  TensorView* x = input({4, 8});
+  TensorView* total = sum(exp(x), {1});
+  EXPECT_EQ(simplified(exp(sub(x, broadcast(log(total), {false, true})))),
+            R"(t0 float32[i4, i8] = exp(x0)
+t1 float32[i4, r8] = reduce add(t0)
+t2 float32[i4] = log(t1)
+t3 float32[i4, b] = broadcast(t2)
+t4 float32[i4, i8] = sub(x0, t3)
+t5 float32[i4, i8] = exp(t4)
+outputs: t5
 )");
 }
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See assumed_extents.h.
+#include <scheduler/assumed_extents.h>
+
+#include <base/error.h>
+#include <ir/evaluator.h>
+#include <ir/exprs.h>
+#include <transform/cache.h>
+
+namespace nvfuser {
+
+namespace {
+
+void foldKnownScalars(Fusion* fusion) {
+  ScalarEvaluator known;
+  for (const auto& [extent, value] : fusion->assumedExtents()) {
+    known.bind(extent, value);
+  }
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    std::unordered_map<Val*, Val*> constants;
+    for (Val* in : e->inputs()) {
+      if (e->kind() == ExprKind::ElementwiseOp && !in->isTensor() && in->definition() != nullptr) {
+        Val* constant = constantIfKnown(in, known);
+        if (constant != in) {
+          constants[in] = constant;
+        }
+      }
+    }
+    if (!constants.empty()) {
+      copyExprWith(fusion, e, constants);
+    }
+  }
+}
+
+} // namespace
+
+void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
+                      const ReductionParams& params) {
+  size_t next = 0;
+  for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
+    if (!analysis.isAlongRow(id)) {
+      continue;
+    }
+    NVF_CHECK(next < params.reduced_extents.size(),
+              "A persistent schedule needs reduced_extents, one for each reduced dimension");
+    Val* extent = id->extent();
+    if (!extent->isConst()) {
+      fusion->assumeExtent(extent, params.reduced_extents[next]);
+    }
+    ++next;
+  }
+  foldKnownScalars(fusion);
+}
+
+} // namespace nvfuser

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A persistent kernel is made for rows of one length, which is a constant in it.
+#pragma once
+
+#include <scheduler/reduction_analysis.h>
+#include <scheduler/reduction_params.h>
+
+namespace nvfuser {
+
+// The extents of the reduced dimensions are those of the parameters (Fusion::assumeExtent), and
+// what is computed of them, such as the number of elements that a mean is divided by, is a constant.
+// Error: the parameters have too few.
+void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
+                      const ReductionParams& params);
+
+} // namespace nvfuser
