@@ -59,15 +59,17 @@ class NestMaker {
     bool deferred = false;
     bool copies = true;        // all of its statements copy asynchronously
     bool loads = true;         // all of its statements load rows
+    bool loads_single = true;  // or single elements
     bool combines = false;     // has cross-thread reductions
     int64_t register_bits = 0; // of the arrays that are filled in it
 
     bool isGone() const { // part of another one
       return statements.empty();
     }
-    // Asynchronous copies come first, then loads of rows; what is put off comes last.
+    // Asynchronous copies come first, then loads of rows and of what is one element of each; what
+    // is put off comes last.
     int order() const {
-      return deferred ? 3 : copies ? 0 : loads ? 1 : 2;
+      return deferred ? 4 : copies ? 0 : loads ? 1 : loads_single ? 2 : 3;
     }
   };
   using Ready = std::set<std::pair<int, size_t>>;
@@ -76,11 +78,12 @@ class NestMaker {
     std::vector<Item> items = itemsOf(statements, depth);
     const bool have_loads =
         std::any_of(items.begin(), items.end(), [](const Item& i) { return i.loads; });
-    if (have_loads && std::any_of(statements.begin(), statements.end(),
-                                  [&](size_t s) { return iterates(statements_[s], depth); })) {
-      // What is loaded in front of such a loop would take registers in it.
+    // What is loaded in front of a loop over memory would take registers in it.
+    if (!have_loads || std::any_of(statements.begin(), statements.end(),
+                                   [&](size_t s) { return iterates(statements_[s], depth); })) {
       for (Item& item : items) {
         item.loads = false;
+        item.loads_single = false;
       }
     }
     joinReductions(items);
@@ -240,6 +243,7 @@ class NestMaker {
       items[i].deferred = items[i].deferred || statements_[s].deferred;
       items[i].copies = items[i].copies && statements_[s].copies;
       items[i].loads = items[i].loads && statements_[s].loads;
+      items[i].loads_single = items[i].loads_single && statements_[s].loads_single;
       if (const Expr* e = statements_[s].statement) {
         items[i].combines = items[i].combines || e->kind() == ExprKind::ThreadReduce;
         items[i].register_bits += registerBits(e);

@@ -132,8 +132,10 @@ class WorkMaker {
         const bool copies = ctx_.asyncBuffer(tv) != nullptr || isSmallAsyncCopy(e);
         const bool deferred = !copies && tv->getMemoryType() == MemoryType::Shared;
         const bool apart = copies && ctx_.kernel()->unaligned_loads.count(tv) != 0;
-        const bool loads = isLoadOfRow(e) && !ctx_.bufferLoops(tv).empty();
-        add({e, ctx_.loops(tv).path, needs, deferred, copies, loads, apart});
+        const bool loads = isLoadOfRow(e);
+        const bool single = ctx_.bufferLoops(tv).empty();
+        add({e, ctx_.loops(tv).path, needs, deferred, copies, loads && !single, loads && single,
+             apart});
       }
       for (const Val* out : e->outputs()) {
         maker_[out] = statements_.size() - 1;

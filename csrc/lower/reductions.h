@@ -48,6 +48,8 @@ struct NestedStatement {
   // It loads a row into registers: before what is computed, which may wait for memory too. (Without
   // that, compilers load where the row is read.)
   bool loads = false;
+  // Or an element that all of a row shares: behind the rows that are loaded, if there are any.
+  bool loads_single = false;
   // Loops over blocks that it shares with others are none to stay together in.
   bool apart = false;
 };

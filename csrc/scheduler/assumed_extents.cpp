@@ -37,18 +37,24 @@ void foldKnownScalars(Fusion* fusion) {
 
 void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
                       const ReductionParams& params) {
+  const auto assume = [&](const IterDomain* id, int64_t value) {
+    if (!id->extent()->isConst()) {
+      fusion->assumeExtent(id->extent(), value);
+    }
+  };
   size_t next = 0;
   for (const IterDomain* id : analysis.reference()->getLogicalDomain()) {
-    if (!analysis.isAlongRow(id)) {
-      continue;
+    if (analysis.isAlongRow(id)) {
+      NVF_CHECK(next < params.reduced_extents.size(),
+                "A persistent schedule needs reduced_extents, one for each reduced dimension");
+      assume(id, params.reduced_extents[next++]);
     }
-    NVF_CHECK(next < params.reduced_extents.size(),
-              "A persistent schedule needs reduced_extents, one for each reduced dimension");
-    Val* extent = id->extent();
-    if (!extent->isConst()) {
-      fusion->assumeExtent(extent, params.reduced_extents[next]);
+  }
+  const std::vector<IterDomain*> within = analysis.keptWithinRow();
+  if (params.extents_within_row.size() == within.size()) {
+    for (size_t i = 0; i < within.size(); ++i) {
+      assume(within[i], params.extents_within_row[i]);
     }
-    ++next;
   }
   foldKnownScalars(fusion);
 }

@@ -7,9 +7,9 @@
 
 namespace nvfuser {
 
-// The extents of the reduced dimensions are those of the parameters (Fusion::assumeExtent), and
-// what is computed of them, such as the number of elements that a mean is divided by, is a constant.
-// Error: the parameters have too few.
+// The extents of the reduced dimensions, and of those that lie within the row, are those of the
+// parameters (Fusion::assumeExtent). What is computed of them, such as the number of elements that
+// a mean is divided by, is a constant. Error: the parameters have too few.
 void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
                       const ReductionParams& params);
 

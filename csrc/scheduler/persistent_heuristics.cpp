@@ -36,6 +36,9 @@ void ReductionChooser::makePersistent() {
       params_->reduced_extents.push_back(info_.sizeOf(id));
     }
   }
+  for (const IterDomain* id : analysis_.keptWithinRow()) {
+    params_->extents_within_row.push_back(info_.sizeOf(id));
+  }
 }
 
 void ReductionChooser::bindCluster(int64_t blocks) {

@@ -706,6 +706,12 @@ bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeI
   if (params->reduced_extents.empty()) {
     return true;
   }
+  const std::vector<int64_t>& within = params->extents_within_row;
+  const std::vector<IterDomain*> dims = analysis->keptWithinRow();
+  if (!std::equal(dims.begin(), dims.end(), within.begin(), within.end(),
+                  [&](const IterDomain* id, int64_t size) { return info.sizeOf(id) == size; })) {
+    return false;
+  }
   size_t at = 0;
   for (const IterDomain* id : analysis->reference()->getLogicalDomain()) {
     if (analysis->isAlongRow(id) && (at == params->reduced_extents.size() ||

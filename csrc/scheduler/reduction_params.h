@@ -91,6 +91,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   std::vector<int64_t> exchanged;
   // Extents of the reference's reduced dimensions that a persistent kernel is made for.
   std::vector<int64_t> reduced_extents;
+  // And those of its kept dimensions within the row (ReductionAnalysis::keptWithinRow), such as the
+  // channels of images. Empty: any.
+  std::vector<int64_t> extents_within_row;
   // Or the kernel takes rows and columns of any length. A thread of a row has
   // batches_per_block_inner_reduction (or, at a time, unroll_factor_top_of_vectorization) vectors,
   // and the launch chooses as many threads and blocks of a cluster as the row needs, up to bdimx
@@ -196,6 +199,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("vector_widths", &P::vector_widths);
     visit("exchanged", &P::exchanged);
     visit("reduced_extents", &P::reduced_extents);
+    visit("extents_within_row", &P::extents_within_row);
     visit("any_extent", &P::any_extent);
     visit("open_batches", &P::open_batches);
     visit("warp_pieces", &P::warp_pieces);

@@ -51,6 +51,7 @@ TEST(ParamsText, ReadsWhatItWrites) {
   ReductionParams reduction(SchedulerType::InnerPersistent);
   reduction.batches_per_block_inner_reduction = 3;
   reduction.reduced_extents = {5, 7};
+  reduction.extents_within_row = {3};
   for (const HeuristicParams* params : {static_cast<const HeuristicParams*>(&pointwise),
                                         static_cast<const HeuristicParams*>(&transpose),
                                         static_cast<const HeuristicParams*>(&reduction)}) {

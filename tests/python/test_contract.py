@@ -396,6 +396,7 @@ OWN_MEMBERS = {
         "bulk_loads",
         "circular_buffer_stages",
         "exchanged",
+        "extents_within_row",
         "cluster_size",
         "open_batches",
         "load_rows_early",
