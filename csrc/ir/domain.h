@@ -66,19 +66,6 @@ class IterDomain : public Val {
   bool isClustered() const {
     return is_clustered_;
   }
-  bool isParallelized() const {
-    return parallel_type_ != ParallelType::Serial;
-  }
-  bool isThreadDim() const {
-    return isParallelTypeThreadDim(parallel_type_);
-  }
-  bool isBlockDim() const {
-    return isParallelTypeBlockDim(parallel_type_);
-  }
-  // threadIdx or blockIdx.
-  bool isThread() const {
-    return isThreadDim() || isBlockDim();
-  }
   bool isDeviceDim() const {
     return isParallelTypeDeviceDim(parallel_type_);
   }

@@ -141,10 +141,6 @@ class TensorView : public Val {
   void setMaxProducerPosition(int64_t n) {
     max_producer_pos_ = n;
   }
-  void clearComputePosition() {
-    compute_at_pos_ = 0;
-    max_producer_pos_ = 0;
-  }
 
   // The tensor is loaded `distance` iterations ahead of its use (negative: counted from `stages`),
   // in the innermost loop that it is inlined into. In registers there are 2 stages and the distance
