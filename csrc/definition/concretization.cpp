@@ -106,8 +106,7 @@ std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fus
     const Ids ids = logicalIds(op->input(0));
     for (size_t d = 0; d < ids.size(); ++d) {
       const Val* size = op->shape()[d];
-      if (ids[d]->isBroadcast() && !ids[d]->hasExpandedExtent() && !constInt(size) &&
-          given.count(size) == 0) {
+      if (ids[d]->isOne() && !constInt(size) && given.count(size) == 0) {
         out.emplace_back(op, d);
       }
     }

@@ -30,6 +30,10 @@ class IterDomain : public Val {
   Val* expandedExtent() const {
     return expanded_extent_;
   }
+  // Of size 1, which operands may repeat.
+  bool isOne() const {
+    return isBroadcast() && !hasExpandedExtent();
+  }
   // What the tensor's size in this dimension is: the expanded extent if there is one.
   Val* getMaybeExpandedExtent() const {
     return expanded_extent_ != nullptr ? expanded_extent_ : extent_;

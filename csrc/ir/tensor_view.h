@@ -191,6 +191,8 @@ class TensorView : public Val {
 
 // The dimensions that consumers of a tensor see: the logical ones without those it reduces.
 TensorDomain::Ids logicalIds(const Val* tensor);
+// Of the logical domain with its reductions: which these are.
+std::vector<bool> reducedFlags(const TensorView* tv);
 
 // New tensors for fusion inputs. Extents are symbolic (makeSymbolicTensor, makeContigTensor) or
 // given (makeConcreteTensor; 1 makes a broadcast, -1 a symbolic extent).
