@@ -232,13 +232,6 @@ bool hasKernelFor(int64_t extent, const ConcreteFusion& concrete) {
   });
 }
 
-// The library has no operation for these.
-bool hasScatterStores(const Fusion& fusion) {
-  const auto& exprs = fusion.exprs();
-  return std::any_of(exprs.begin(), exprs.end(),
-                     [](const Expr* e) { return e->kind() == ExprKind::ScatterStoreOp; });
-}
-
 bool isEmpty(const ArgView& arg) {
   return arg.is_tensor && std::find(arg.sizes, arg.sizes + arg.rank, 0) != arg.sizes + arg.rank;
 }
@@ -525,7 +518,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     add_note("without vectors and unrolling, as with them: ");
   } else if (other.kind == Alternative::Kind::LeaveOut) {
     concrete.left_out_next[other.scheduler] = "no kernel could be made that reads it once: " + why;
-  } else if (hasScatterStores(*state.segment.fusion)) {
+  } else if (state.segment.fusion->hasExpr(ExprKind::ScatterStoreOp)) {
+    // The library has no operation for these.
     concrete.left_out_next[SchedulerType::Greedy] = "no kernel could be made that updates: " + why;
   } else if (concrete.wanted.rewritten_for != SchedulerType::None) {
     concrete.left_out_next[concrete.wanted.rewritten_for] =

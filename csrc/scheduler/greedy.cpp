@@ -141,8 +141,7 @@ class ScanAxisAnalysis {
 } // namespace
 
 bool hasScanOps(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), isScanOp);
+  return fusion->hasExpr(isScanOp);
 }
 
 std::vector<TensorView*> scatterConflicts(Fusion* fusion) {
@@ -362,13 +361,10 @@ class GreedyChooser {
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
   bool scansBySingleThreads() const {
-    // Scans [hand].
-    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : 4096;
-    const auto& exprs = fusion_->exprs();
+    constexpr int64_t kManyScans = 4096; // [hand]
+    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : kManyScans;
     return extent_ < kMostElements || (scans_ >= many && !isFastest()) ||
-           std::any_of(
-               exprs.begin(), exprs.end(),
-               [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
+           fusion_->hasExpr(ExprKind::ScatterOp);
   }
 
   // The dimension is the innermost one in memory, by the first input that has all dimensions.

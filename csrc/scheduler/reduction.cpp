@@ -673,11 +673,6 @@ class ReductionSchedule {
 
 } // namespace
 
-bool hasReductions(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) { return isReduction(e); });
-}
-
 std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   std::string why;
   const auto analysis = ReductionAnalysis::run(fusion, &why);
