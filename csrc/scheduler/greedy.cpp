@@ -301,9 +301,8 @@ class GreedyChooser {
   std::unique_ptr<GreedyParams> run() {
     auto params = std::make_unique<GreedyParams>();
     if (scansBySingleThreads()) {
-      if (info_.machine().threads_in_loops) {
-        params->scans_per_block = scansInLoop();
-      }
+      params->scans_per_block =
+          info_.machine().threads_in_loops ? scansInLoop() : info_.machine().fewThreads();
       return params;
     }
     if (info_.machine().threads_in_loops) {
@@ -457,10 +456,6 @@ class SharedScans {
   }
 
  private:
-  int64_t widthAt(size_t position) const {
-    return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
-  }
-
   // Memory is read and written by copies.
   void makeCaches() {
     std::unordered_set<const Val*> read;
@@ -472,7 +467,7 @@ class SharedScans {
       auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
       if (tv != nullptr && read.count(tv) != 0 && !tv->isCpuScalar() &&
           !tv->getLogicalDomain().empty()) {
-        accesses_.emplace_back(tv->cacheAfter(), widthAt(i));
+        accesses_.emplace_back(tv->cacheAfter(), widthAt(params_.vector_widths, i));
         loads_.insert(accesses_.back().first);
       }
     }
@@ -489,7 +484,7 @@ class SharedScans {
       } else {
         stored = tv->cacheFork();
       }
-      accesses_.emplace_back(stored, widthAt(inputs.size() + i));
+      accesses_.emplace_back(stored, widthAt(params_.vector_widths, inputs.size() + i));
     }
   }
 
