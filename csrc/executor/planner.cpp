@@ -136,7 +136,7 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
 
 // Outputs that need no kernel leave nothing of the ops that read them in the trimmed definition,
 // and of sizes of 1 it does not keep how they were declared.
-void Planner::checkWholeDefinition(std::span<const ArgView> args) {
+const ExtentChecks& Planner::checksOfWhole(std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(definition_->inputs(), args, evaluator);
   const Concretization decisions =
@@ -150,7 +150,28 @@ void Planner::checkWholeDefinition(std::span<const ArgView> args) {
     checks = std::make_unique<ExtentChecks>(decisions.leavesAsIs() ? *definition_ : whole,
                                             /*is_definition=*/false);
   }
-  checks->run(args);
+  return *checks;
+}
+
+// What became a broadcast would fit any size, two constants are not compared when the fusion runs,
+// and zeros are no op.
+void Planner::checkWhole(const Trimmed& trimmed, const Concretization& decisions,
+                         Concretized& concretized, std::span<const ArgView> args) {
+  const auto& sizes = decisions.input_sizes;
+  const auto has = [&](auto holds) { return std::any_of(sizes.begin(), sizes.end(), holds); };
+  if (decisions.elements.empty() && !has([](const InputSize& s) { return s.size != s.kOpen; })) {
+    return;
+  }
+  if (trimmed.kept.size() < definition_->outputs().size() ||
+      has([](const InputSize& s) { return s.size == 1; })) {
+    checksOfWhole(args).run(args);
+    return;
+  }
+  // The decisions say all about the definition as it was given.
+  if (concretized.checks == nullptr) {
+    concretized.checks = &checksOfWhole(args);
+  }
+  concretized.checks->run(args);
 }
 
 void Planner::findScalarsThatMatter() {
@@ -238,7 +259,7 @@ bool isEmpty(const ArgView& arg) {
 
 } // namespace
 
-Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) {
+Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) const {
   const bool may_be_empty = trimmed.may_make_nothing ||
                             (auto_schedule_ && std::any_of(args.begin(), args.end(), isEmpty));
   Concretization decisions;
@@ -256,13 +277,6 @@ Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) 
                                    trimmed.seen.has_value() ? &*trimmed.seen : nullptr);
     decisions.elements = std::move(elements);
   }
-  // What became a broadcast would fit any size, two constants are not compared when the fusion
-  // runs, and zeros are no op.
-  const bool are_decided = std::any_of(decisions.input_sizes.begin(), decisions.input_sizes.end(),
-                                       [](const InputSize& s) { return s.size != s.kOpen; });
-  if (are_decided || !decisions.elements.empty()) {
-    checkWholeDefinition(args);
-  }
   return decisions;
 }
 
@@ -274,6 +288,7 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
   Trimmed& trimmed = this->trimmed(roles);
   const Concretization decisions = decide(trimmed, args);
   Concretized& concretized = trimmed.concrete[decisions];
+  checkWhole(trimmed, decisions, concretized, args);
   auto& rewritten = concretized.rewritten;
   std::unique_ptr<ConcreteFusion> fresh; // not rewritten yet
   while (true) {
