@@ -29,7 +29,6 @@ import argparse
 import contextlib
 import functools
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,10 +38,10 @@ from aten import AtenGraph, traced
 from block_cases import BLOCKS, Block, Tensors
 from block_definitions import Definition, define
 from block_report import text
-from layers import Stopwatch, compiled, fill_cache, hand_out, heading, options
+from layers import compiled, fill_cache, options
 from nvfuse_direct import explain
 from run import relative_error
-from timing import Call
+from timing import Call, Stopwatch
 
 # Of eager torch's errors: of the root mean square of all elements, and of the largest.
 MOST_ERROR, MOST_LARGEST_ERROR = 1.5, 2.0
@@ -170,21 +169,13 @@ def compile_calls(
 
 
 class BlockRunner(Stopwatch):
-    def __init__(self, args: argparse.Namespace) -> None:
-        super().__init__(args)
-        if self.rounds > 1:
-            # Short turns, so that all sides find the device as warm: the same product took 1 to 6 %
-            # longer on the side whose turn came after a side of more products.
-            self.rounds, self.samples = 15, 3
+    # Short turns, so that all sides find the device as warm: the same product took 1 to 6 % longer
+    # on the side whose turn came after a side of more products.
+    turns = (15, 3)
 
     def rows(self, block: Block) -> list[dict[str, Any]]:
-        """Rows of the passes of a block; what goes wrong is a row."""
-        if time.monotonic() > self.deadline:
-            return [{"name": block.name, "error": "not run: the time budget is spent"}]
-        try:
-            return self.planned(block) if self.args.plan else self.measured(block)
-        except Exception as error:
-            return [{"name": block.name, "error": reports.one_line(error)}]
+        """Rows of the passes of a block."""
+        return self.planned(block) if self.args.plan else self.measured(block)
 
     def planned(self, block: Block) -> list[dict[str, Any]]:
         small = self.args.small
@@ -343,23 +334,12 @@ def attention_backends(only_flash: bool) -> contextlib.AbstractContextManager[An
 
 def main() -> int:
     args = arguments()
-    parts = args.blocks.split(",")
-    chosen = [block for block in BLOCKS if any(part in block.name for part in parts)]
+    chosen = reports.named(BLOCKS, args.blocks)
     if args.workers and not (args.no_peers or args.plan or args.small):
         ahead = functools.partial(compile_ahead, only_flash=args.flash)
         fill_cache([block.name for block in chosen], args.device, args.workers, ahead)
-    runner = BlockRunner(args)
-    progress = reports.Progress(len(chosen))
-    rows = []
     with attention_backends(args.flash):
-        for block in chosen:
-            progress.step(block.name)
-            rows += runner.rows(block)
-            if args.device == "cuda":
-                torch.cuda.empty_cache()
-    progress.close()
-    report = heading(args, runner) | {"plan": args.plan, "rows": rows}
-    return hand_out(report, text(report), args)
+        return BlockRunner(args).run(chosen, text)
 
 
 if __name__ == "__main__":

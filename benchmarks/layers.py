@@ -18,12 +18,10 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import json
 import math
 import multiprocessing
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,7 +33,7 @@ from cases import as_list, bytes_moved
 from layer_cases import LAYERS, Layer
 from nvfuse_direct import explain
 from run import relative_error
-from timing import Call, DeviceTimer, peak_memory
+from timing import Call, Stopwatch
 from unseen_layer_cases import UNSEEN_LAYERS
 
 SETS = {"known": LAYERS, "unseen": UNSEEN_LAYERS}
@@ -96,47 +94,12 @@ def in_float64(graph: AtenGraph) -> Sequence[torch.Tensor]:
     return Wide(graph.module).run(*map(wide, graph.inputs))
 
 
-class Stopwatch:
-    """Time and memory of calls that take turns, as the options of a run ask for."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
-        self.device = torch.device(args.device)
-        self.deadline = time.monotonic() + args.budget
-        self.timer = None if args.plan else DeviceTimer(self.device)
-        fast = args.small or self.device.type == "cpu"
-        self.rounds, self.samples = (1, 2) if fast else (3, 15)
-        self.copy_bandwidth = math.nan
-        if self.timer:
-            copy_bytes = 1 << (20 if fast else 30)
-            self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if fast else 40)
-
-    def measure(self, calls: dict[str, Call]) -> dict[str, dict[str, float]]:
-        """Median microseconds, and bytes at the peak, of each call."""
-        assert self.timer is not None
-        memory = {name: peak_memory(call, self.device) for name, call in calls.items()}
-        seconds = self.timer.in_turns(calls, self.rounds, self.samples)
-        return {
-            name: {
-                "microseconds": statistics.median(seconds[name]) * 1e6,
-                "memory": memory[name],
-            }
-            for name in calls
-        }
-
-
 class LayerRunner(Stopwatch):
     def rows(self, layer: Layer) -> list[dict[str, Any]]:
         """A row for each graph of a layer; what goes wrong is part of the row."""
-        if time.monotonic() > self.deadline:
-            return [{"name": layer.name, "error": "not run: the time budget is spent"}]
         inputs = layer.make(self.device, SMALL if self.args.small else 1 << 62)
-        try:
-            graphs = traced(layer.name, layer.function, inputs)
-        except Exception as error:
-            return [{"name": layer.name, "error": reports.one_line(error)}]
         rows = []
-        for graph in graphs:
+        for graph in traced(layer.name, layer.function, inputs):
             try:
                 rows.append({"name": graph.name} | self.row(graph))
             except Exception as error:
@@ -266,44 +229,14 @@ def options(description: str, parts: str, stem: str) -> argparse.ArgumentParser:
     return parser
 
 
-def heading(args: argparse.Namespace, watch: Stopwatch) -> dict[str, Any]:
-    """The report without its rows."""
-    return {
-        "environment": reports.environment(torch.device(args.device)),
-        "small": args.small,
-        "copy_gb_per_s": watch.copy_bandwidth / 1e9,
-    }
-
-
-def hand_out(report: dict[str, Any], table: str, args: argparse.Namespace) -> int:
-    """Prints the table and writes the files; the exit status."""
-    print(table)
-    if args.out:
-        args.out.mkdir(parents=True, exist_ok=True)
-        (args.out / f"{args.stem}.json").write_text(json.dumps(report, indent=1) + "\n")
-        (args.out / f"{args.stem}.txt").write_text(table)
-    return 1 if any("wrong result" in row.get("error", "") for row in report["rows"]) else 0
-
-
 def main() -> int:
     parser = options(__doc__ or "", "layers", "layers")
     parser.add_argument("--set", choices=SETS, default="known", help="which layers")
     args = parser.parse_args()
-    parts = args.layers.split(",")
-    chosen = [layer for layer in SETS[args.set] if any(part in layer.name for part in parts)]
+    chosen = reports.named(SETS[args.set], args.layers)
     if args.workers and not args.no_peers:
         fill_cache([layer.name for layer in chosen], args.device, args.workers)
-    runner = LayerRunner(args)
-    progress = reports.Progress(len(chosen))
-    rows = []
-    for layer in chosen:
-        progress.step(layer.name)
-        rows += runner.rows(layer)
-        if args.device == "cuda":
-            torch.cuda.empty_cache()
-    progress.close()
-    report = heading(args, runner) | {"rows": rows}
-    return hand_out(report, text(report), args)
+    return LayerRunner(args).run(chosen, text)
 
 
 if __name__ == "__main__":

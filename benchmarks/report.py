@@ -8,6 +8,7 @@ import json
 import platform
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def _driver_version() -> str:
         return answer.stdout.split()[0]
     except (OSError, subprocess.SubprocessError, IndexError):
         return "unknown"
+
+
+def named(parts: Iterable[Any], names: str) -> list[Any]:
+    """Those whose names contain one of these, which commas separate."""
+    return [part for part in parts if any(name in part.name for name in names.split(","))]
 
 
 def one_line(error: Exception) -> str:
@@ -140,6 +146,15 @@ def write(report: dict[str, Any], folder: Path, stem: str) -> list[Path]:
     files[1].write_text(text(report))
     plot = _plot(report, folder / f"{stem}.png")
     return files + ([plot] if plot else [])
+
+
+def hand_out(report: dict[str, Any], table: str, folder: Path | None, stem: str) -> None:
+    """Print the table, and write it and the JSON if there is a folder for them."""
+    print(table)
+    if folder:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{stem}.json").write_text(json.dumps(report, indent=1) + "\n")
+        (folder / f"{stem}.txt").write_text(table)
 
 
 def _plot(report: dict[str, Any], path: Path) -> Path | None:

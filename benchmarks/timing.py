@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Timers: device time with a cold L2, host time and memory of a call, and copy bandwidth as the
-yardstick."""
+"""Timers: device time with a cold L2, host time and memory of a call, copy bandwidth as the
+yardstick, and a run over the parts of a benchmark."""
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import report as reports
 import torch
 
 Call = Callable[[], object]
@@ -141,3 +144,66 @@ def enqueue_seconds(call: Call, device: torch.device) -> float:
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
+
+
+class Stopwatch:
+    """A run over the parts of a benchmark, as its options ask for: rows of each part, with time and
+    memory of calls that take turns."""
+
+    turns = (3, 15)  # rounds over all calls, samples of each
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self.args = args
+        self.device = torch.device(args.device)
+        self.deadline = time.monotonic() + args.budget
+        self.timer = None if args.plan else DeviceTimer(self.device)
+        fast = args.small or self.device.type == "cpu"
+        self.rounds, self.samples = (1, 2) if fast else self.turns
+        self.copy_bandwidth = math.nan
+        if self.timer:
+            copy_bytes = 1 << (20 if fast else 30)
+            self.copy_bandwidth = self.timer.copy_bandwidth(copy_bytes, 5 if fast else 40)
+
+    def rows(self, part: Any) -> list[dict[str, Any]]:
+        """What the table says of a part."""
+        raise NotImplementedError
+
+    def measure(self, calls: dict[str, Call]) -> dict[str, dict[str, float]]:
+        """Median microseconds, and bytes at the peak, of each call."""
+        assert self.timer is not None
+        memory = {name: peak_memory(call, self.device) for name, call in calls.items()}
+        seconds = self.timer.in_turns(calls, self.rounds, self.samples)
+        return {
+            name: {
+                "microseconds": statistics.median(seconds[name]) * 1e6,
+                "memory": memory[name],
+            }
+            for name in calls
+        }
+
+    def run(self, parts: Sequence[Any], text: Callable[[dict[str, Any]], str]) -> int:
+        """Takes the rows of all parts, what goes wrong being one; prints and writes the report. The
+        exit status."""
+        progress = reports.Progress(len(parts))
+        rows: list[dict[str, Any]] = []
+        for part in parts:
+            progress.step(part.name)
+            if time.monotonic() > self.deadline:
+                rows.append({"name": part.name, "error": "not run: the time budget is spent"})
+                continue
+            try:
+                rows += self.rows(part)
+            except Exception as error:
+                rows.append({"name": part.name, "error": reports.one_line(error)})
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()
+        progress.close()
+        report = {
+            "environment": reports.environment(self.device),
+            "small": self.args.small,
+            "plan": self.args.plan,
+            "copy_gb_per_s": self.copy_bandwidth / 1e9,
+            "rows": rows,
+        }
+        reports.hand_out(report, text(report), self.args.out, self.args.stem)
+        return 1 if any("wrong result" in row.get("error", "") for row in rows) else 0

@@ -7,6 +7,7 @@
 #include <ir/container.h>
 #include <ir/nodes.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,6 +121,15 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
 
   // Tensor expressions that outputs depend on, in topological order (stable: by definition order).
   const std::vector<Expr*>& exprs() const;
+  // Whether one of them is such, or of the kind.
+  template <class Holds>
+  bool hasExpr(Holds holds) const {
+    const std::vector<Expr*>& all = exprs();
+    return std::any_of(all.begin(), all.end(), holds);
+  }
+  bool hasExpr(ExprKind kind) const {
+    return hasExpr([kind](const Expr* e) { return e->kind() == kind; });
+  }
   // Tensors that appear in inputs, outputs and exprs(), producers before consumers.
   std::vector<TensorView*> allTvs() const;
   // Consumers of `v` among exprs().

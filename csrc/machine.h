@@ -71,6 +71,7 @@ struct MachineModel {
   static constexpr double kHostCoreBandwidth = 2e4; // bytes/us, of a core [host]
   static constexpr double kHostElement = 1e-3;      // us, of an element that a core copies [hand]
   double l2_speed = 1.5;                            // by the bandwidth of memory [columns]
+  double l2_kept = 0.5;            // of what L2 holds, that the next kernel finds there [hand]
   double lone_sm_speed = 2;        // bandwidth of an SM that is alone, by its share [columns]
   double busy_bytes = 40 << 10;    // under way on an SM that has its share of bandwidth [columns]
   int64_t wanted_bytes = 64 << 10; // that kernels request of an SM at once; more slows [stream]
@@ -131,6 +132,18 @@ struct MachineModel {
   // With guards or sums of columns beside them.
   constexpr int64_t fewerElements() const {
     return elementsOfThread() * 3 / 4;
+  }
+  // Bytes that the next kernel does not read of memory again.
+  constexpr double keptInL2() const {
+    return l2_kept * static_cast<double>(l2_bytes);
+  }
+  // Of the host: bytes that stay in a core's cache while it works on them, and those that do so
+  // while rows stream through it as well [hand].
+  constexpr int64_t keptInCore() const {
+    return core_cache_bytes / 2;
+  }
+  constexpr int64_t keptBesideRows() const {
+    return keptInCore() / 2;
   }
   // Bytes of a block's shared memory that tensors may lie in.
   constexpr int64_t sharedForTensors() const {

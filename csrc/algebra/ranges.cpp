@@ -75,13 +75,13 @@ Interval nonZero(const Interval& d) {
   return {std::max<Wide>(d.lo, 1), std::max<Wide>(d.hi, 1)};
 }
 
-Interval divInterval(const Interval& n, const Interval& d) {
+// `bound`: of one quotient, rounded.
+Interval divInterval(const Interval& n, const Interval& d, Wide (*bound)(Wide, Wide)) {
   if (d.lo < 0) {
     return withinMagnitude(n);
   }
   const Interval p = nonZero(d);
-  return {n.lo >= 0 ? divBound(n.lo, p.hi) : divBound(n.lo, p.lo),
-          n.hi >= 0 ? divBound(n.hi, p.lo) : divBound(n.hi, p.hi)};
+  return {bound(n.lo, n.lo >= 0 ? p.hi : p.lo), bound(n.hi, n.hi >= 0 ? p.lo : p.hi)};
 }
 
 Interval modInterval(const Interval& n, const Interval& d) {
@@ -89,15 +89,6 @@ Interval modInterval(const Interval& n, const Interval& d) {
   const Wide most = isInfinite(m) ? kInf : std::max<Wide>(m - 1, 0);
   return {n.lo >= 0 ? 0 : std::max(n.lo, most == kInf ? -kInf : -most),
           n.hi <= 0 ? 0 : std::min(n.hi, most)};
-}
-
-Interval ceilDivInterval(const Interval& n, const Interval& d) {
-  if (d.lo < 0) {
-    return withinMagnitude(n);
-  }
-  const Interval p = nonZero(d);
-  return {n.lo >= 0 ? ceilDivBound(n.lo, p.hi) : ceilDivBound(n.lo, p.lo),
-          n.hi >= 0 ? ceilDivBound(n.hi, p.lo) : ceilDivBound(n.hi, p.hi)};
 }
 
 // 2^k - 1 for the smallest k that covers x.
@@ -225,11 +216,11 @@ Interval Engine::atomInterval(const Node& n) const {
   auto child = [&](size_t i) { return n.children[i]->interval; };
   switch (n.kind) {
     case Kind::Div:
-      return divInterval(child(0), child(1));
+      return divInterval(child(0), child(1), divBound);
     case Kind::Mod:
       return modInterval(child(0), child(1));
     case Kind::CeilDiv:
-      return ceilDivInterval(child(0), child(1));
+      return divInterval(child(0), child(1), ceilDivBound);
     case Kind::Min:
     case Kind::Max: {
       Interval i = child(0);

@@ -60,17 +60,6 @@ class DisjointSets {
     removeSet(from.get());
   }
 
-  // Adds an entry to an existing class.
-  void appendToSet(const T& entry, const SetPtr& set) {
-    NVF_ERROR(map_.count(entry) == 0, "entry already belongs to a class");
-    set->pushBack(entry);
-    map_[entry] = set;
-  }
-
-  bool mappingExists(const T& entry) const {
-    return map_.count(entry) != 0;
-  }
-
   // Both entries must be known.
   bool strictAreMapped(const T& first, const T& second) const {
     return getDisjointSetOf(first).has(second);
@@ -89,11 +78,6 @@ class DisjointSets {
     auto it = map_.find(entry);
     NVF_ERROR(it != map_.end(), "entry belongs to no class");
     return it->second;
-  }
-  // Null if the entry is unknown.
-  SetPtr findSetOf(const T& entry) const {
-    auto it = map_.find(entry);
-    return it == map_.end() ? nullptr : it->second;
   }
 
   // In the order in which their first members came; compacts lazily.

@@ -37,15 +37,6 @@ class VectorOfUniqueEntries {
     vector_.push_back(std::move(value));
     return true;
   }
-  // True if at least one entry is new.
-  template <class Range>
-  bool pushBackAll(const Range& values) {
-    bool any = false;
-    for (const T& value : values) {
-      any = pushBack(value) || any;
-    }
-    return any;
-  }
   T popBack() {
     NVF_ERROR(!vector_.empty());
     T value = std::move(vector_.back());

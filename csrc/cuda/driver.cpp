@@ -143,10 +143,6 @@ bool driverAvailable() {
   return loadedDriver().error.empty();
 }
 
-const std::string& driverError() {
-  return loadedDriver().error;
-}
-
 const Driver& driver() {
   const LoadedDriver& loaded = loadedDriver();
   NVF_CHECK(loaded.error.empty(), "CUDA is not available: ", loaded.error);

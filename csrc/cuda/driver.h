@@ -172,9 +172,8 @@ struct Driver {
                                    const uint32_t*, const uint32_t*, int, int, int, int);
 };
 
-// Whether the driver could be opened and initialized, and if not, why.
+// Whether the driver could be opened and initialized.
 bool driverAvailable();
-const std::string& driverError();
 
 // Throws UserError when there is no driver.
 const Driver& driver();

@@ -106,8 +106,7 @@ std::vector<std::pair<const ExpandOp*, size_t>> openExpandDims(const Fusion& fus
     const Ids ids = logicalIds(op->input(0));
     for (size_t d = 0; d < ids.size(); ++d) {
       const Val* size = op->shape()[d];
-      if (ids[d]->isBroadcast() && !ids[d]->hasExpandedExtent() && !constInt(size) &&
-          given.count(size) == 0) {
+      if (ids[d]->isOne() && !constInt(size) && given.count(size) == 0) {
         out.emplace_back(op, d);
       }
     }
@@ -159,8 +158,7 @@ bool needsConcretization(const Fusion& fusion) {
   for (const Val* v : fusion.inputs()) {
     found = found || !expandedExtents(v).empty();
   }
-  const auto& exprs = fusion.exprs();
-  return found || std::any_of(exprs.begin(), exprs.end(), isOpenReshape);
+  return found || fusion.hasExpr(isOpenReshape);
 }
 
 namespace {
@@ -211,7 +209,7 @@ std::vector<InputSize> onlyOnes(const std::vector<int64_t>& sizes) {
 } // namespace
 
 SizesSeen::SizesSeen(const Fusion& fusion, bool are_given)
-    : has_positions_(std::any_of(fusion.exprs().begin(), fusion.exprs().end(), dependsOnSizes)),
+    : has_positions_(fusion.hasExpr(dependsOnSizes)),
       are_constants_(has_positions_ && !are_given),
       are_apart_(!has_positions_ && areInputsApart(fusion)) {
   std::unordered_map<const IterDomain*, size_t> from_inner;

@@ -57,14 +57,13 @@ void addOperandPairs(const LibraryOp* op, std::vector<ExtentConstraint>& out) {
   for (const std::vector<OperandDim>& same : operandDims(op->dims(), op->operands())) {
     const OperandDim* reference = nullptr; // one that is not repeated, if there is any
     for (const OperandDim& d : same) {
-      const bool repeated = d.repeats && d.id->isBroadcast() && !d.id->hasExpandedExtent();
+      const bool repeated = d.repeats && d.id->isOne();
       if (!repeated && (reference == nullptr || (reference->repeats && !d.repeats))) {
         reference = &d;
       }
     }
     for (const OperandDim& d : same) {
-      if (reference == nullptr || &d == reference ||
-          (d.repeats && d.id->isBroadcast() && !d.id->hasExpandedExtent())) {
+      if (reference == nullptr || &d == reference || (d.repeats && d.id->isOne())) {
         continue;
       }
       Val* a = d.id->getMaybeExpandedExtent();

@@ -50,7 +50,7 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
     const Roles roles = call.assignRoles();
     if (std::any_of(roles.role.begin(), roles.role.end(),
                     [](Role role) { return role == Role::View || role == Role::Empty; })) {
-      checkWholeDefinition(args);
+      checksOfWhole(args).run(args);
     }
     Chosen chosen = concrete(roles, args, device, left_out, may_make, call.plan->wants_any_extent);
     ConcreteFusion* found = chosen.concrete;

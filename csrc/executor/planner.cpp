@@ -136,7 +136,7 @@ bool Planner::overlaps(std::span<const ArgView> args) const {
 
 // Outputs that need no kernel leave nothing of the ops that read them in the trimmed definition,
 // and of sizes of 1 it does not keep how they were declared.
-void Planner::checkWholeDefinition(std::span<const ArgView> args) {
+const ExtentChecks& Planner::checksOfWhole(std::span<const ArgView> args) {
   ScalarEvaluator evaluator;
   bindInputs(definition_->inputs(), args, evaluator);
   const Concretization decisions =
@@ -150,7 +150,28 @@ void Planner::checkWholeDefinition(std::span<const ArgView> args) {
     checks = std::make_unique<ExtentChecks>(decisions.leavesAsIs() ? *definition_ : whole,
                                             /*is_definition=*/false);
   }
-  checks->run(args);
+  return *checks;
+}
+
+// What became a broadcast would fit any size, two constants are not compared when the fusion runs,
+// and zeros are no op.
+void Planner::checkWhole(const Trimmed& trimmed, const Concretization& decisions,
+                         Concretized& concretized, std::span<const ArgView> args) {
+  const auto& sizes = decisions.input_sizes;
+  const auto has = [&](auto holds) { return std::any_of(sizes.begin(), sizes.end(), holds); };
+  if (decisions.elements.empty() && !has([](const InputSize& s) { return s.size != s.kOpen; })) {
+    return;
+  }
+  if (trimmed.kept.size() < definition_->outputs().size() ||
+      has([](const InputSize& s) { return s.size == 1; })) {
+    checksOfWhole(args).run(args);
+    return;
+  }
+  // The decisions say all about the definition as it was given.
+  if (concretized.checks == nullptr) {
+    concretized.checks = &checksOfWhole(args);
+  }
+  concretized.checks->run(args);
 }
 
 void Planner::findScalarsThatMatter() {
@@ -232,20 +253,13 @@ bool hasKernelFor(int64_t extent, const ConcreteFusion& concrete) {
   });
 }
 
-// The library has no operation for these.
-bool hasScatterStores(const Fusion& fusion) {
-  const auto& exprs = fusion.exprs();
-  return std::any_of(exprs.begin(), exprs.end(),
-                     [](const Expr* e) { return e->kind() == ExprKind::ScatterStoreOp; });
-}
-
 bool isEmpty(const ArgView& arg) {
   return arg.is_tensor && std::find(arg.sizes, arg.sizes + arg.rank, 0) != arg.sizes + arg.rank;
 }
 
 } // namespace
 
-Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) {
+Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) const {
   const bool may_be_empty = trimmed.may_make_nothing ||
                             (auto_schedule_ && std::any_of(args.begin(), args.end(), isEmpty));
   Concretization decisions;
@@ -263,13 +277,6 @@ Concretization Planner::decide(Trimmed& trimmed, std::span<const ArgView> args) 
                                    trimmed.seen.has_value() ? &*trimmed.seen : nullptr);
     decisions.elements = std::move(elements);
   }
-  // What became a broadcast would fit any size, two constants are not compared when the fusion
-  // runs, and zeros are no op.
-  const bool are_decided = std::any_of(decisions.input_sizes.begin(), decisions.input_sizes.end(),
-                                       [](const InputSize& s) { return s.size != s.kOpen; });
-  if (are_decided || !decisions.elements.empty()) {
-    checkWholeDefinition(args);
-  }
   return decisions;
 }
 
@@ -281,6 +288,7 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
   Trimmed& trimmed = this->trimmed(roles);
   const Concretization decisions = decide(trimmed, args);
   Concretized& concretized = trimmed.concrete[decisions];
+  checkWhole(trimmed, decisions, concretized, args);
   auto& rewritten = concretized.rewritten;
   std::unique_ptr<ConcreteFusion> fresh; // not rewritten yet
   while (true) {
@@ -525,7 +533,8 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     add_note("without vectors and unrolling, as with them: ");
   } else if (other.kind == Alternative::Kind::LeaveOut) {
     concrete.left_out_next[other.scheduler] = "no kernel could be made that reads it once: " + why;
-  } else if (hasScatterStores(*state.segment.fusion)) {
+  } else if (state.segment.fusion->hasExpr(ExprKind::ScatterStoreOp)) {
+    // The library has no operation for these.
     concrete.left_out_next[SchedulerType::Greedy] = "no kernel could be made that updates: " + why;
   } else if (concrete.wanted.rewritten_for != SchedulerType::None) {
     concrete.left_out_next[concrete.wanted.rewritten_for] =

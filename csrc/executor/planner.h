@@ -177,6 +177,8 @@ class Planner {
     std::vector<std::unique_ptr<ConcreteFusion>> rewritten;
     // About the fusion of the first, before it was rewritten.
     WholeDefinition::Cache found;
+    // Of the definition as it was given, once it was asked for.
+    const ExtentChecks* checks = nullptr;
   };
   // What a call gets of it.
   struct Chosen {
@@ -197,7 +199,7 @@ class Planner {
   // that are missing take any extent (NVFUSER_DISABLE=dynamic_extents: never).
   bool wantsAnyExtent() const;
   Trimmed& trimmed(const Roles& roles);
-  Concretization decide(Trimmed& trimmed, std::span<const ArgView> args);
+  Concretization decide(Trimmed& trimmed, std::span<const ArgView> args) const;
   // Null if there is none and none may be made.
   Chosen concrete(const Roles& roles, std::span<const ArgView> args, Device device,
                   LeftOut left_out, MayMake may_make, bool wants_any_extent);
@@ -213,8 +215,12 @@ class Planner {
   // No kernel could be made for a segment: simpler parameters, or else a finer cut, or else it is
   // evaluated. False if there is nothing simpler.
   bool simplify(ConcreteFusion& concrete, SegmentState& state, const std::string& why);
-  // Sizes that do not agree, whichever outputs need a kernel.
-  void checkWholeDefinition(std::span<const ArgView> args);
+  // Of sizes that do not agree, whichever outputs need a kernel: for what these decide about the
+  // definition as it was given.
+  const ExtentChecks& checksOfWhole(std::span<const ArgView> args);
+  // Where the concrete fusion does not compare all sizes.
+  void checkWhole(const Trimmed& trimmed, const Concretization& decisions, Concretized& concretized,
+                  std::span<const ArgView> args);
   void findScalarsThatMatter();
   void findAliases();
 

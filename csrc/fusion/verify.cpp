@@ -92,10 +92,10 @@ class FusionVerifier {
     if (from->isSymbolicType() || to->isSymbolicType()) {
       return nullptr;
     }
-    if (from->isBroadcast() && !from->hasExpandedExtent()) {
+    if (from->isOne()) {
       return nullptr; // one element beside any number of them
     }
-    if (to->isBroadcast() && !to->hasExpandedExtent()) {
+    if (to->isOne()) {
       return from->isBroadcast() ? "what is expanded in an operand is so in the result"
                                  : "a dimension of an operand is no broadcast in the result";
     }

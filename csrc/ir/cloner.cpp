@@ -4,6 +4,9 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/visitor.h>
+
+#include <algorithm>
 
 namespace nvfuser {
 
@@ -25,31 +28,20 @@ Val* IrCloner::cloneVal(const Val* v) {
   if (!isComputedScalar(v)) {
     return copyNode(v);
   }
-  // Scalar definitions can be chains of thousands of operations: copy them without recursion,
-  // operands first.
-  std::vector<const Val*> stack{v};
-  while (!stack.empty()) {
-    const Val* top = stack.back();
-    bool ready = true;
-    if (lookup(top) == nullptr && isComputedScalar(top) && !replaceScalar(top)) {
-      for (const Val* in : top->definition()->inputs()) {
-        if (lookup(in) == nullptr) {
-          stack.push_back(in);
-          ready = false;
+  visitOperandsFirst(
+      v, [&](const Val* each) { return lookup(each) != nullptr; },
+      [&](const Val* each, const auto& add) {
+        if (isComputedScalar(each) && !replaceScalar(each)) {
+          const std::vector<Val*>& in = each->definition()->inputs();
+          std::for_each(in.begin(), in.end(), add);
         }
-      }
-    }
-    if (!ready) {
-      continue;
-    }
-    stack.pop_back();
-    if (lookup(top) == nullptr) {
-      copyNode(top);
-      if (isComputedScalar(top)) {
-        cloneExpr(top->definition());
-      }
-    }
-  }
+      },
+      [&](const Val* each) {
+        copyNode(each);
+        if (isComputedScalar(each)) {
+          cloneExpr(each->definition());
+        }
+      });
   return lookup(v);
 }
 

@@ -30,6 +30,10 @@ class IterDomain : public Val {
   Val* expandedExtent() const {
     return expanded_extent_;
   }
+  // Of size 1, which operands may repeat.
+  bool isOne() const {
+    return isBroadcast() && !hasExpandedExtent();
+  }
   // What the tensor's size in this dimension is: the expanded extent if there is one.
   Val* getMaybeExpandedExtent() const {
     return expanded_extent_ != nullptr ? expanded_extent_ : extent_;
@@ -65,19 +69,6 @@ class IterDomain : public Val {
   void parallelizeCluster(ParallelType type);
   bool isClustered() const {
     return is_clustered_;
-  }
-  bool isParallelized() const {
-    return parallel_type_ != ParallelType::Serial;
-  }
-  bool isThreadDim() const {
-    return isParallelTypeThreadDim(parallel_type_);
-  }
-  bool isBlockDim() const {
-    return isParallelTypeBlockDim(parallel_type_);
-  }
-  // threadIdx or blockIdx.
-  bool isThread() const {
-    return isThreadDim() || isBlockDim();
   }
   bool isDeviceDim() const {
     return isParallelTypeDeviceDim(parallel_type_);

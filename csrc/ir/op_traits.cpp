@@ -13,14 +13,14 @@ namespace {
 enum Trait : uint8_t {
   kMoves = 1 << 0,
   kByPosition = 1 << 1,
-  kAnySizes = 1 << 2, // not dependsOnSizes()
+  kBySizes = 1 << 2,
   kDetermined = 1 << 3,
   kPointwise = 1 << 4,
   kReadsPart = 1 << 5,
   kLooksUp = 1 << 6,
 };
 
-constexpr uint8_t kLookup = kLooksUp | kPointwise | kDetermined;
+constexpr uint8_t kLookup = kLooksUp | kBySizes | kPointwise | kDetermined;
 
 struct Row {
   ExprKind kind;
@@ -28,30 +28,30 @@ struct Row {
 };
 
 constexpr std::array kRows = {
-    Row{ExprKind::ElementwiseOp, kByPosition | kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::LoadStoreOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::BroadcastOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::SqueezeOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::ExpandOp, kMoves | kByPosition | kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::ReshapeOp, kMoves | kDetermined | kPointwise},
-    Row{ExprKind::SliceOp, kMoves | kDetermined | kPointwise | kReadsPart},
-    Row{ExprKind::PadOp, kDetermined | kPointwise},
-    Row{ExprKind::CatOp, kDetermined | kPointwise},
-    Row{ExprKind::FullOp, kAnySizes | kDetermined | kPointwise},
-    Row{ExprKind::IotaOp, kDetermined | kPointwise},
-    Row{ExprKind::RngOp, kAnySizes | kPointwise},
-    Row{ExprKind::ReductionOp, kAnySizes | kDetermined},
-    Row{ExprKind::WelfordOp, kAnySizes | kDetermined},
-    Row{ExprKind::OnlineSoftmaxOp, 0}, // made after all that ask
-    Row{ExprKind::ScanOp, kDetermined},
+    Row{ExprKind::ElementwiseOp, kByPosition | kDetermined | kPointwise},
+    Row{ExprKind::LoadStoreOp, kMoves | kByPosition | kDetermined | kPointwise},
+    Row{ExprKind::BroadcastOp, kMoves | kByPosition | kDetermined | kPointwise},
+    Row{ExprKind::SqueezeOp, kMoves | kByPosition | kDetermined | kPointwise},
+    Row{ExprKind::ExpandOp, kMoves | kByPosition | kDetermined | kPointwise},
+    Row{ExprKind::ReshapeOp, kMoves | kBySizes | kDetermined | kPointwise},
+    Row{ExprKind::SliceOp, kMoves | kBySizes | kDetermined | kPointwise | kReadsPart},
+    Row{ExprKind::PadOp, kBySizes | kDetermined | kPointwise},
+    Row{ExprKind::CatOp, kBySizes | kDetermined | kPointwise},
+    Row{ExprKind::FullOp, kDetermined | kPointwise},
+    Row{ExprKind::IotaOp, kBySizes | kDetermined | kPointwise},
+    Row{ExprKind::RngOp, kPointwise},
+    Row{ExprKind::ReductionOp, kDetermined},
+    Row{ExprKind::WelfordOp, kDetermined},
+    Row{ExprKind::OnlineSoftmaxOp, kBySizes}, // made after all that ask
+    Row{ExprKind::ScanOp, kBySizes | kDetermined},
     Row{ExprKind::GatherOp, kLookup | kReadsPart},
     Row{ExprKind::IndexSelectOp, kLookup | kReadsPart},
     Row{ExprKind::SelectOp, kLookup | kReadsPart},
     Row{ExprKind::RollOp, kLookup},
-    Row{ExprKind::ScatterOp, 0},
-    Row{ExprKind::ScatterStoreOp, kPointwise},
+    Row{ExprKind::ScatterOp, kBySizes},
+    Row{ExprKind::ScatterStoreOp, kBySizes | kPointwise},
     Row{ExprKind::EmbeddingFwdOp, kLookup | kReadsPart},
-    Row{ExprKind::LibraryOp, 0},
+    Row{ExprKind::LibraryOp, kBySizes},
 };
 
 constexpr bool hasRowForEachKind() {
@@ -81,7 +81,7 @@ bool isByPosition(const Expr* e) {
 }
 
 bool dependsOnSizes(const Expr* e) {
-  return !has(e, kAnySizes);
+  return has(e, kBySizes);
 }
 
 bool isDetermined(const Expr* e) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What operations on tensors are like, by kind: one table (op_traits.cpp) for the questions that
-// passes, schedulers and the planner ask. What a pass does with each kind is its own business. They
-// are for operations of a definition, not for transforms of domains and statements of kernels.
+// passes, schedulers and the planner ask. What a pass does with each kind is its own business. All
+// are false of transforms of domains and of statements of kernels.
 #pragma once
 
 #include <ir/base_nodes.h>

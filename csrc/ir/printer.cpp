@@ -121,10 +121,6 @@ std::string Val::toInlineString() const {
   return "( " + definition_->toInlineString() + " )";
 }
 
-std::string inlineText(const Val* v) {
-  return v->toInlineString();
-}
-
 bool isShownByName(const Val* size) {
   return size->isScalar() && takesMoreThan(kMostOperationsOfSize, size);
 }

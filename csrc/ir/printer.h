@@ -12,10 +12,8 @@ namespace nvfuser {
 
 std::ostream& operator<<(std::ostream& os, const Statement* s);
 
-// "( a op b )" for a computed scalar, the value for a constant, the name otherwise.
-std::string inlineText(const Val* v);
-// The same of an extent or of a position in a dimension; of one that takes many operations the name
-// only, so that the text of a chain of slices is as long as the chain.
+// An extent, or a position in a dimension, as by toInlineString(); of one that takes many
+// operations the name only, so that the text of a chain of slices is as long as the chain.
 std::string sizeText(const Val* size);
 bool isShownByName(const Val* size);
 // The constant as in IR: 5, true, double(2), std::complex<float>(2,1).

@@ -30,6 +30,14 @@ TensorDomain::Ids logicalIds(const Val* tensor) {
   return TensorDomain::noReductions(tensor->as<TensorView>()->getLogicalDomain());
 }
 
+std::vector<bool> reducedFlags(const TensorView* tv) {
+  std::vector<bool> out;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    out.push_back(id->isReduction());
+  }
+  return out;
+}
+
 std::unique_ptr<Val> TensorView::copyWith(IrCloner* cloner) const {
   return std::make_unique<TensorView>(this, cloner);
 }

@@ -141,10 +141,6 @@ class TensorView : public Val {
   void setMaxProducerPosition(int64_t n) {
     max_producer_pos_ = n;
   }
-  void clearComputePosition() {
-    compute_at_pos_ = 0;
-    max_producer_pos_ = 0;
-  }
 
   // The tensor is loaded `distance` iterations ahead of its use (negative: counted from `stages`),
   // in the innermost loop that it is inlined into. In registers there are 2 stages and the distance
@@ -195,6 +191,8 @@ class TensorView : public Val {
 
 // The dimensions that consumers of a tensor see: the logical ones without those it reduces.
 TensorDomain::Ids logicalIds(const Val* tensor);
+// Of the logical domain with its reductions: which these are.
+std::vector<bool> reducedFlags(const TensorView* tv);
 
 // New tensors for fusion inputs. Extents are symbolic (makeSymbolicTensor, makeContigTensor) or
 // given (makeConcreteTensor; 1 makes a broadcast, -1 a symbolic extent).

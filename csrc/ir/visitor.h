@@ -39,6 +39,32 @@ bool holdsBehind(const Val* v, Holds holds) {
   return false;
 }
 
+// Visits `root` when all are known that `operands(node, add)` adds of it, and these in the same
+// way: without recursion, as there are chains of thousands of operations. What is visited is known
+// then.
+template <class Node, class IsKnown, class Operands, class Visit>
+void visitOperandsFirst(Node root, IsKnown is_known, Operands operands, Visit visit) {
+  std::vector<Node> stack{root};
+  while (!stack.empty()) {
+    const Node top = stack.back();
+    const size_t height = stack.size();
+    const auto add = [&](Node operand) {
+      if (!is_known(operand)) {
+        stack.push_back(operand);
+      }
+    };
+    if (!is_known(top)) {
+      operands(top, add);
+    }
+    if (stack.size() == height) {
+      stack.pop_back();
+      if (!is_known(top)) {
+        visit(top);
+      }
+    }
+  }
+}
+
 template <class Visit>
 void forEachBehind(const Val* v, Visit visit) {
   holdsBehind(v, [&](const Val* each) {

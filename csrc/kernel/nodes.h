@@ -91,9 +91,6 @@ class ForLoop : public KernelStatement {
   bool isTrivial() const;
   // Printed with #pragma unroll: asked for, short, or needed because registers are indexed by it.
   bool isUnrolled() const;
-  bool indexesRegisters() const {
-    return indexes_registers_;
-  }
   void setIndexesRegisters(bool value) {
     indexes_registers_ = value;
   }
@@ -524,9 +521,6 @@ class ThreadReduce : public KernelStatement {
   }
   const DimMask& grid() const {
     return grid_;
-  }
-  bool reducesThreads() const {
-    return threads_[0] || threads_[1] || threads_[2];
   }
   bool reducesCluster() const {
     return cluster_[0] || cluster_[1] || cluster_[2];

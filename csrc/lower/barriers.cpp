@@ -129,9 +129,8 @@ struct Summary {
 class BarrierInserter {
  public:
   explicit BarrierInserter(LowerContext& ctx) : ctx_(ctx) {
-    const auto& exprs = ctx.kernel()->exprs();
-    has_copies_ = std::any_of(exprs.begin(), exprs.end(),
-                              [](const Expr* e) { return isBulkCopy(e) || isSmallAsyncCopy(e); });
+    has_copies_ =
+        ctx.kernel()->hasExpr([](const Expr* e) { return isBulkCopy(e) || isSmallAsyncCopy(e); });
   }
 
   Statements run(const Statements& in) {

@@ -38,8 +38,7 @@ class GuardInserter {
   GuardInserter(LowerContext& ctx, const GridReduces& grid_reduces, bool skips_unused)
       : ctx_(ctx), grid_reduces_(grid_reduces), skips_unused_(skips_unused) {
     deriveAll();
-    const auto& exprs = ctx.kernel()->exprs();
-    warps_wait_ = std::any_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
+    warps_wait_ = ctx.kernel()->hasExpr([&](const Expr* e) {
       return isReduction(e) && reductionShape(ctx_, LowerContext::outputOf(e)).crossesThreads();
     });
   }

@@ -496,9 +496,7 @@ class ReduceMerger {
 
   // Stores in bulk may still read shared memory when the statement is done.
   bool mayWorkOverTensors() const {
-    const auto& exprs = ctx_.kernel()->exprs();
-    return std::any_of(exprs.begin(), exprs.end(), touchesShared) &&
-           std::none_of(exprs.begin(), exprs.end(), isBulkCopy);
+    return ctx_.kernel()->hasExpr(touchesShared) && !ctx_.kernel()->hasExpr(isBulkCopy);
   }
 
   // A reduction of the block behind all loops takes the memory of tensors: the rows that it sums up

@@ -3,19 +3,13 @@
 #include <preseg_passes/canonical_form.h>
 
 #include <base/options.h>
-#include <base/pass_log.h>
-#include <fusion/verify.h>
-
-#include <string>
+#include <preseg_passes/passes.h>
 
 namespace nvfuser {
 
 void makeCanonical(Fusion* fusion) {
   const FusionGuard guard(fusion);
-  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
-  const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "",
-               [fusion](const char* name) { verifyFusion(fusion, name); });
+  PassLog pass = logOfPasses(fusion);
   const auto unless = [&](DisableOption option, const char* name, void (*rewrite)(Fusion*)) {
     if (!isOptionDisabled(option)) {
       pass(name, [&] { rewrite(fusion); });

@@ -42,26 +42,14 @@ class Making {
   };
 
   Kind of(const TensorView* tv) {
-    if (const auto it = known_.find(tv); it != known_.end()) {
-      return it->second;
-    }
-    // Operands first, without recursion over long chains.
-    std::vector<const TensorView*> stack{tv};
-    while (!stack.empty()) {
-      const TensorView* top = stack.back();
-      const size_t size = stack.size();
-      if (top->definition() != nullptr) {
-        for (const TensorView* in : tensorInputs(top->definition())) {
-          if (known_.count(in) == 0) {
-            stack.push_back(in);
+    visitOperandsFirst(
+        tv, [&](const TensorView* each) { return known_.count(each) != 0; },
+        [](const TensorView* each, const auto& add) {
+          if (each->definition() != nullptr) {
+            std::ranges::for_each(tensorInputs(each->definition()), add);
           }
-        }
-      }
-      if (stack.size() == size) {
-        known_.emplace(top, kindOf(top));
-        stack.pop_back();
-      }
-    }
+        },
+        [&](const TensorView* each) { known_.emplace(each, kindOf(each)); });
     return known_.at(tv);
   }
 

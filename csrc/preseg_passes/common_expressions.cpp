@@ -6,6 +6,7 @@
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ir/op_traits.h>
+#include <ir/visitor.h>
 
 #include <algorithm>
 #include <bit>
@@ -140,25 +141,17 @@ class CommonExpressions::Numbering {
     if (root == nullptr) {
       return 0;
     }
-    std::vector<const Val*> stack{root};
-    while (!stack.empty()) {
-      const Val* v = stack.back();
-      const Expr* e = v->isTensor() || v->isConst() ? nullptr : v->definition();
-      const size_t height = stack.size();
-      if (e != nullptr && numbers_.count(v) == 0) {
-        for (const Val* in : e->inputs()) {
-          if (numbers_.count(in) == 0) {
-            stack.push_back(in);
+    const auto maker = [](const Val* v) -> const Expr* {
+      return v->isTensor() || v->isConst() ? nullptr : v->definition();
+    };
+    visitOperandsFirst(
+        root, [&](const Val* v) { return numbers_.count(v) != 0; },
+        [&](const Val* v, const auto& add) {
+          if (const Expr* e = maker(v)) {
+            std::for_each(e->inputs().begin(), e->inputs().end(), add);
           }
-        }
-      }
-      if (stack.size() == height) {
-        stack.pop_back();
-        if (numbers_.count(v) == 0) {
-          numbers_[v] = newNumber(v, e);
-        }
-      }
-    }
+        },
+        [&](const Val* v) { numbers_[v] = newNumber(v, maker(v)); });
     return numbers_.at(root);
   }
 

@@ -26,26 +26,19 @@ namespace nvfuser {
 
 namespace {
 
-bool isCopy(const Expr* e) {
-  const auto* copy = tryAs<LoadStoreOp>(e);
-  return copy != nullptr && copy->type() == LoadStoreOpType::Set &&
-         !copy->out()->as<TensorView>()->hasRoot();
-}
-
 class LookupMover {
  public:
   LookupMover(Fusion* fusion, Expr* lookup)
       : fusion_(fusion), lookup_(lookup), dim_(static_cast<size_t>(lookedUpDim(lookup))) {}
 
-  // Whether the table is an input, or what is found can be computed of what is found in inputs.
-  bool isInInputs() {
-    return reachesInputs(lookedUpTensor(lookup_));
-  }
-
-  void run() {
+  // False if the table is no input, and what is found cannot be computed of what is found in these.
+  bool run() {
     TensorView* table = lookedUpTensor(lookup_);
-    if (table->isFusionInput() || !reachesInputs(table)) {
-      return;
+    if (!reachesInputs(table)) {
+      return false;
+    }
+    if (table->isFusionInput()) {
+      return true;
     }
     FusionGuard guard(fusion_);
     auto* out = lookup_->output(0)->as<TensorView>();
@@ -54,12 +47,13 @@ class LookupMover {
     fusion_->removeExpr(lookup_);
     if (inside == nullptr) {
       compute(table->definition(), out, inputs);
-      return;
+      return true;
     }
     TensorView* value = newTensorLike(out);
     compute(table->definition(), value, inputs);
     Val* zero = IrBuilder::create<Val>(convertScalar(int64_t{0}, out->dtype()), out->dtype());
     IrBuilder::create<ElementwiseOp>(OpType::Where, out, std::vector<Val*>{inside, value, zero});
+    return true;
   }
 
  private:
@@ -73,7 +67,7 @@ class LookupMover {
     if (definition == nullptr || !mayRepeat(definition) || ++operations_ > kMostOperations) {
       return false;
     }
-    computes_ = computes_ || (!isCopy(definition) && !isWideningCast(definition));
+    computes_ = computes_ || (!isPlainCopy(definition) && !isWideningCast(definition));
     const auto dims = logicalIds(tv);
     for (const Val* v : definition->inputs()) {
       if (!v->isTensor()) {
@@ -122,9 +116,9 @@ class LookupMover {
 
   bool mayRepeat(const Expr* e) const {
     if (lookup_->kind() == ExprKind::IndexSelectOp || lookup_->kind() == ExprKind::EmbeddingFwdOp) {
-      return isCopy(e) || isWideningCast(e);
+      return isPlainCopy(e) || isWideningCast(e);
     }
-    return isCopy(e) || e->kind() == ExprKind::ElementwiseOp;
+    return isPlainCopy(e) || e->kind() == ExprKind::ElementwiseOp;
   }
 
   // All positions read the same element of the operand.
@@ -216,7 +210,7 @@ Val* beforeExpanding(Val* v) {
   while (v->isTensor() && v->definition() != nullptr) {
     const Expr* e = v->definition();
     const bool widens = isWideningCast(e) && isIntegral(e->input(0)->dtype());
-    if (e->kind() != ExprKind::ExpandOp && !isCopy(e) && !widens) {
+    if (e->kind() != ExprKind::ExpandOp && !isPlainCopy(e) && !widens) {
       break;
     }
     v = e->input(0);
@@ -240,17 +234,11 @@ std::optional<size_t> countedDim(Val* v) {
 
 // One position for each row: dimensions of the table's sizes, but for `dim`.
 bool isOneOfEachRow(const TensorView* index, const TensorView* table, size_t dim) {
-  const auto positions = logicalIds(index);
   const auto dims = logicalIds(table);
-  for (size_t i = 0; i < dims.size() && positions.size() == dims.size(); ++i) {
-    const bool fits = i == dim ? positions[i]->isBroadcast() && !positions[i]->hasExpandedExtent()
-                               : positions[i]->iterType() == dims[i]->iterType() &&
-                                     positions[i]->extent()->sameAs(dims[i]->extent());
-    if (!fits || dims[i]->hasExpandedExtent() || (i == dim && !dims[i]->isIteration())) {
-      return false;
-    }
-  }
-  return positions.size() == dims.size();
+  return haveSameRows(index, table, static_cast<int64_t>(dim)) && logicalIds(index)[dim]->isOne() &&
+         dims[dim]->isIteration() &&
+         std::none_of(dims.begin(), dims.end(),
+                      [](const IterDomain* id) { return id->hasExpandedExtent(); });
 }
 
 std::optional<Selection> selectionOf(const Val* v) {
@@ -279,7 +267,7 @@ void lookUp(Fusion* fusion, ReductionOp* sum_op) {
   }
   TensorView* found =
       take_along_axis(selection->table, selection->index, static_cast<int64_t>(selection->dim));
-  if (!LookupMover(fusion, found->definition()).isInInputs()) {
+  if (!LookupMover(fusion, found->definition()).run()) {
     fusion->removeExpr(found->definition());
     return;
   }

@@ -476,11 +476,7 @@ MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const Tensor
     pass("slice inputs", [&] { sliceInputs(fusion); });
     pass("move slices", [&] { SliceMover(fusion, kept, sizes, moved).run(); });
   };
-  const auto has_slices = [&] {
-    const std::vector<Expr*>& exprs = fusion->exprs();
-    return std::any_of(exprs.begin(), exprs.end(),
-                       [](const Expr* e) { return e->kind() == ExprKind::SliceOp; });
-  };
+  const auto has_slices = [&] { return fusion->hasExpr(ExprKind::SliceOp); };
   // What was sliced is an input that a reshape may read, which is then a view that a slice reads.
   size_t known = 0;
   int rounds = 0;

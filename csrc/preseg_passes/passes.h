@@ -15,6 +15,9 @@
 
 namespace nvfuser {
 
+// Of rewrites of a fusion, which NVFUSER_DUMP=pre_segmenter_logging prints.
+PassLog logOfPasses(Fusion* fusion);
+
 // Gives each of the outputs that has no allocation domain the order of the first of those inputs
 // that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);

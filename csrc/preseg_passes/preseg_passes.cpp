@@ -18,12 +18,14 @@
 
 namespace nvfuser {
 
-namespace {
-
-bool hasReductions(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) { return isReduction(e); });
+PassLog logOfPasses(Fusion* fusion) {
+  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
+  const auto text = [fusion] { return fusion->printMath(); };
+  return {verbose, text, verbose ? text() : "",
+          [fusion](const char* name) { verifyFusion(fusion, name); }};
 }
+
+namespace {
 
 // Outputs that are not written to the storage of an input.
 std::vector<TensorView*> allocatedOutputs(const PresegFusion& definition) {
@@ -63,10 +65,7 @@ void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassL
 void settleLayouts(PresegFusion& definition) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
-  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
-  const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "",
-               [fusion](const char* name) { verifyFusion(fusion, name); });
+  PassLog pass = logOfPasses(fusion);
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
@@ -78,7 +77,7 @@ void settleLayouts(PresegFusion& definition) {
     kept.insert({write.input, write.output});
   }
   pass("view lookup tables", [&] { viewLookupTables(fusion, kept, definition.views); });
-  if (!hasReductions(fusion)) {
+  if (!fusion->hasExpr(isReduction)) {
     return;
   }
   MovedViews moved = moveViewsToEnds(fusion, kept, &pass);
@@ -93,10 +92,7 @@ void settleLayouts(PresegFusion& definition) {
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
-  const bool verbose = isDumpEnabled(DumpOption::PreSegmenterLogging);
-  const auto text = [fusion] { return fusion->printMath(); };
-  PassLog pass(verbose, text, verbose ? text() : "",
-               [fusion](const char* name) { verifyFusion(fusion, name); });
+  PassLog pass = logOfPasses(fusion);
 
   // Which tensors lie in the storage of others.
   if (wanted.cats_in_parts != 0) {
@@ -127,7 +123,7 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
     pass("sink lookups", [&] { sinkLookups(fusion); });
   }
 
-  if (hasReductions(fusion)) {
+  if (fusion->hasExpr(isReduction)) {
     passesForReductions(definition, wanted, pass);
   }
   pass("order intermediates", [&] { orderIntermediates(fusion); });

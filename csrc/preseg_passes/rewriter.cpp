@@ -185,12 +185,19 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
   return next == pieces.size() ? out : std::vector<std::vector<size_t>>{};
 }
 
-std::vector<bool> reducedFlags(const TensorView* tv) {
-  std::vector<bool> out;
-  for (const IterDomain* id : tv->getLogicalDomain()) {
-    out.push_back(id->isReduction());
+bool haveSameSize(const IterDomain* a, const IterDomain* b) {
+  return a->iterType() == b->iterType() &&
+         a->getMaybeExpandedExtent()->sameAs(b->getMaybeExpandedExtent());
+}
+
+bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim) {
+  const auto of_a = logicalIds(a);
+  const auto of_b = logicalIds(b);
+  bool same = of_a.size() == of_b.size();
+  for (size_t d = 0; same && d < of_a.size(); ++d) {
+    same = static_cast<int64_t>(d) == dim || haveSameSize(of_a[d], of_b[d]);
   }
-  return out;
+  return same;
 }
 
 bool isPlainCopy(const Expr* e) {

@@ -61,8 +61,9 @@ struct WithConstant {
   Val* other;
 };
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
-// Of the logical domain with its reductions: which these are.
-std::vector<bool> reducedFlags(const TensorView* tv);
+// Whether the two are known to have the same size, or all dimensions but one are.
+bool haveSameSize(const IterDomain* a, const IterDomain* b);
+bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
 // Which neighbours among `pieces` each dimension is made of, outermost first, where a reshape

@@ -17,28 +17,6 @@ namespace nvfuser {
 
 namespace {
 
-bool haveSameSize(const IterDomain* a, const IterDomain* b) {
-  const Val* of_a = a->hasExpandedExtent() ? a->expandedExtent() : a->extent();
-  const Val* of_b = b->hasExpandedExtent() ? b->expandedExtent() : b->extent();
-  return a->iterType() == b->iterType() && of_a->sameAs(of_b);
-}
-
-// Whether all dimensions but one are known to have the same sizes.
-bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim) {
-  const auto of_a = logicalIds(a);
-  const auto of_b = logicalIds(b);
-  for (size_t d = 0; d < of_a.size(); ++d) {
-    if (static_cast<int64_t>(d) != dim && !haveSameSize(of_a[d], of_b[d])) {
-      return false;
-    }
-  }
-  return of_a.size() == of_b.size();
-}
-
-bool isOne(const IterDomain* id) {
-  return id->isBroadcast() && !id->hasExpandedExtent();
-}
-
 class LookupSimplifier : public Rewriter {
  public:
   using Rewriter::Rewriter;
@@ -88,10 +66,10 @@ class LookupSimplifier : public Rewriter {
     TensorView* index = e->index();
     const auto dim = static_cast<size_t>(e->dim());
     auto* source = e->src()->isTensor() ? e->src()->as<TensorView>() : nullptr;
-    if (table->isFusionInput() || !isOne(logicalIds(index)[dim]) ||
+    if (table->isFusionInput() || !logicalIds(index)[dim]->isOne() ||
         !haveSameRows(table, index, e->dim()) ||
         (source != nullptr &&
-         !(isOne(logicalIds(source)[dim]) && haveSameRows(source, index, e->dim())))) {
+         !(logicalIds(source)[dim]->isOne() && haveSameRows(source, index, e->dim())))) {
       return nullptr;
     }
     std::vector<bool> others(logicalIds(table).size(), true);

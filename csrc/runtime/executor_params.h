@@ -19,13 +19,6 @@ class LaunchParams {
   LaunchParams(int64_t gdimx, int64_t gdimy, int64_t gdimz, int64_t bdimx, int64_t bdimy,
                int64_t bdimz);
 
-  int64_t smem() const {
-    return smem_;
-  }
-  void setSmem(int64_t bytes) {
-    smem_ = bytes;
-  }
-
   int64_t gdimx() const {
     return getDim(ParallelType::BIDx);
   }
@@ -43,9 +36,6 @@ class LaunchParams {
   }
   int64_t bdimz() const {
     return getDim(ParallelType::TIDz);
-  }
-  int64_t nBlocks() const {
-    return gdimx() * gdimy() * gdimz();
   }
   int64_t nThreads() const {
     return bdimx() * bdimy() * bdimz();
@@ -71,7 +61,6 @@ class LaunchParams {
 
  private:
   int64_t dims_[6] = {kUnset, kUnset, kUnset, kUnset, kUnset, kUnset}; // BIDx..z, TIDx..z
-  int64_t smem_ = 0;
 };
 
 } // namespace nvfuser

@@ -95,7 +95,7 @@ void checkExtents(size_t position, const TensorView* tv, const std::vector<IterD
                   const TensorLayout& layout) {
   for (size_t d = 0; d < logical.size(); ++d) {
     const IterDomain* id = logical[d];
-    if (id->isBroadcast() && !id->hasExpandedExtent()) {
+    if (id->isOne()) {
       NVF_CHECK(layout.sizes[d] == 1, nameOf(position, tv), "to have size 1 in dimension ", d,
                 ", which was defined as a broadcast, but got size ", layout.sizes[d]);
       continue;

@@ -577,7 +577,6 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
     FusionProfiler::stopKernel(kernelProfile(*this, *prepared, argumentBytes(args), output_bytes));
     FusionProfiler::stopFusion(argumentBytes(args), output_bytes);
   }
-  last_launch_ = std::move(prepared);
 }
 
 KernelProfile kernelProfile(const KernelExecutor& executor, const PreparedLaunch& prepared,

@@ -210,13 +210,6 @@ class KernelExecutor {
   double compileMilliseconds() const {
     return compile_ms_;
   }
-  void setCompileMilliseconds(double ms) {
-    compile_ms_ = ms;
-  }
-  // The launch of the most recent run(), for reports; null before.
-  const PreparedLaunch* lastLaunch() const {
-    return last_launch_.get();
-  }
 
  private:
   struct LaunchInfo; // what prepare() needs, gathered once from the kernel
@@ -246,7 +239,6 @@ class KernelExecutor {
   std::string text_;
   std::shared_ptr<CompiledModule> module_;
   std::shared_ptr<const Evaluation> evaluated_; // has no module then
-  std::shared_ptr<PreparedLaunch> last_launch_;
   double compile_ms_ = 0;
 };
 

@@ -16,6 +16,11 @@ int64_t accessWidth(const TensorView* tv, const std::vector<IterDomain*>& along,
 // What the size of its elements and its address alone allow.
 int64_t alignedWidth(const TensorView* tv, SchedulerRuntimeInfo& info);
 
+// That parameters list for a tensor, by its position; of those that they do not list 1.
+inline int64_t widthAt(const std::vector<int64_t>& widths, size_t position) {
+  return position < widths.size() ? widths[position] : 1;
+}
+
 // An output that is written over an input with gaps may have any strides.
 bool hasGaps(const TensorView* tv);
 

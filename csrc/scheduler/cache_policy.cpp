@@ -27,9 +27,7 @@ double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
 
 // It computes for long between reading and writing.
 bool drawsRandomNumbers(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(),
-                     [](const Expr* e) { return e->kind() == ExprKind::RngOp; });
+  return fusion->hasExpr(ExprKind::RngOp);
 }
 
 } // namespace

@@ -113,9 +113,7 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
 }
 
 double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine) {
-  // Half of what L2 holds is still there.
-  const bool is_cached = traffic.read < static_cast<double>(machine.l2_bytes) / 2;
-  const double again = is_cached ? 0.5 : 1;
+  const double again = traffic.read < machine.keptInL2() ? 1 - machine.l2_kept : 1;
   return (traffic.read * (1 + static_cast<double>(more) * again) + traffic.written) /
              machine.memory_bandwidth +
          machine.kernel_start * static_cast<double>(more);

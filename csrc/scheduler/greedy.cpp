@@ -141,8 +141,7 @@ class ScanAxisAnalysis {
 } // namespace
 
 bool hasScanOps(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), isScanOp);
+  return fusion->hasExpr(isScanOp);
 }
 
 std::vector<TensorView*> scatterConflicts(Fusion* fusion) {
@@ -302,9 +301,8 @@ class GreedyChooser {
   std::unique_ptr<GreedyParams> run() {
     auto params = std::make_unique<GreedyParams>();
     if (scansBySingleThreads()) {
-      if (info_.machine().threads_in_loops) {
-        params->scans_per_block = scansInLoop();
-      }
+      params->scans_per_block =
+          info_.machine().threads_in_loops ? scansInLoop() : info_.machine().fewThreads();
       return params;
     }
     if (info_.machine().threads_in_loops) {
@@ -362,13 +360,10 @@ class GreedyChooser {
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
   bool scansBySingleThreads() const {
-    // Scans [hand].
-    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : 4096;
-    const auto& exprs = fusion_->exprs();
+    constexpr int64_t kManyScans = 4096; // [hand]
+    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : kManyScans;
     return extent_ < kMostElements || (scans_ >= many && !isFastest()) ||
-           std::any_of(
-               exprs.begin(), exprs.end(),
-               [](auto* e) { return e->kind() == ExprKind::ScatterOp; });
+           fusion_->hasExpr(ExprKind::ScatterOp);
   }
 
   // The dimension is the innermost one in memory, by the first input that has all dimensions.
@@ -461,10 +456,6 @@ class SharedScans {
   }
 
  private:
-  int64_t widthAt(size_t position) const {
-    return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
-  }
-
   // Memory is read and written by copies.
   void makeCaches() {
     std::unordered_set<const Val*> read;
@@ -476,7 +467,7 @@ class SharedScans {
       auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
       if (tv != nullptr && read.count(tv) != 0 && !tv->isCpuScalar() &&
           !tv->getLogicalDomain().empty()) {
-        accesses_.emplace_back(tv->cacheAfter(), widthAt(i));
+        accesses_.emplace_back(tv->cacheAfter(), widthAt(params_.vector_widths, i));
         loads_.insert(accesses_.back().first);
       }
     }
@@ -493,7 +484,7 @@ class SharedScans {
       } else {
         stored = tv->cacheFork();
       }
-      accesses_.emplace_back(stored, widthAt(inputs.size() + i));
+      accesses_.emplace_back(stored, widthAt(params_.vector_widths, inputs.size() + i));
     }
   }
 

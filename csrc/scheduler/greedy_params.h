@@ -19,7 +19,7 @@ class GreedyParams : public ListedParams<GreedyParams> {
   int64_t threads_per_scan = 1;
   // Consecutive elements that a thread takes of a tile.
   int64_t elements_per_thread = 1;
-  int64_t scans_per_block = 128;
+  int64_t scans_per_block = 1;
   // Of a shared scan the next tile is loaded while one is scanned.
   bool prefetch_loads = false;
   // Width of the accesses to each input and then each output.

@@ -114,8 +114,8 @@ class ShareChooser {
     const int64_t elements = s.batch * shape_.vector;
     tile.registers =
         registersBeside(ceilDiv(elements * shape_.bits_kept, kRegisterBytes * 8), machine_);
-    // Two reductions alternately, with padding.
-    tile.shared_bytes = 2 * tile.threads * shape_.vector * shape_.result_bytes * 9 / 8;
+    // Two reductions alternately.
+    tile.shared_bytes = 2 * tile.threads * shape_.vector * shape_.result_bytes;
     tile.blocks = groups(s.threads_x) * s.blocks;
     tile.requested_bytes = static_cast<double>(tile.threads * elements) * shape_.bytes_read;
     const int64_t columns = s.threads_x * shape_.vector;
@@ -139,9 +139,11 @@ class ShareChooser {
 
 ColumnShares shareColumns(const ColumnsOnChip& exact, const MachineModel& machine,
                           std::string* why) {
-  // In steps, so that a few more columns do not take another kernel.
+  // In steps between two powers of two, so that a few more columns do not take another kernel.
+  constexpr int64_t kSteps = 4;
   ColumnsOnChip shape = exact;
-  shape.columns = roundUp(exact.columns, std::max<int64_t>(powerOfTwoUpTo(exact.columns) / 4, 1));
+  shape.columns =
+      roundUp(exact.columns, std::max<int64_t>(powerOfTwoUpTo(exact.columns) / kSteps, 1));
   ShareChooser chooser(shape, machine);
   const std::optional<ColumnShares> best = chooser.fastest();
   if (!best.has_value()) {

@@ -132,15 +132,16 @@ int64_t ReductionChooser::batchOfAnyRowInLoops(int64_t batch, int64_t threads) c
   if (!params_->threads_in_loops || !wantsAnyExtent(/*of_rows=*/true)) {
     return 0;
   }
+  constexpr int64_t kStep = 4; // batches, and from one kernel's to the next one's
   int64_t out = 1;
   while (out < batch) {
-    out *= out < 4 ? 2 : 4;
+    out *= out < kStep ? 2 : kStep;
   }
   int64_t bytes = 0;
   for (const TensorView* sum : analysis_.partials) {
     bytes += out * threads * dataTypeSizeBits(sum->dtype()) / 8;
   }
-  return bytes <= machine_.core_cache_bytes / 4 ? out : 0;
+  return bytes <= machine_.keptBesideRows() ? out : 0;
 }
 
 // The number of row groups differs from launch to launch.
@@ -484,10 +485,7 @@ bool ReductionChooser::loadByWarps() {
   const int64_t batch = ceilDiv(vectors, threadsForRow(vectors, each, most_threads));
   const int64_t threads = threadsForRow(vectors, batch, most_threads);
   const int64_t bytes = batch * threads * vector_ * bulk_bytes_;
-  // Three quarters of shared memory, but two rows.
-  const int64_t room = machine_.sharedForTensors();
-  const int64_t stages =
-      std::min({std::max<int64_t>(room * 3 / 4 / bytes, 2), room / bytes, kMostStages});
+  const int64_t stages = std::min(machine_.sharedForTensors() / bytes, kMostStages);
   if (stages < 2 || threads < machine_.fewThreads() || batch * vector_ > mostElements() ||
       kept_ < 2 * machine_.sms) {
     return false;

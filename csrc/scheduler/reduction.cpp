@@ -7,6 +7,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
+#include <scheduler/access_width.h>
 #include <scheduler/assumed_extents.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reference_loops.h>
@@ -78,7 +79,8 @@ class ReductionSchedule {
     for (Val* in : fusion_->inputs()) {
       auto* tv = tryAs<TensorView>(in);
       if (tv != nullptr && isLookedUp(tv) && !params_.threads_in_loops &&
-          vectorWidth(positionOf(tv)) * dataTypeSizeBits(tv->dtype()) == 8 * kVectorBytes) {
+          widthAt(params_.vector_widths, positionOf(tv)) * dataTypeSizeBits(tv->dtype()) ==
+              8 * kVectorBytes) {
         fusion_->declareAligned(tv);
       }
     }
@@ -101,14 +103,15 @@ class ReductionSchedule {
         staged_[cache] = {it->second, 1};
         continue;
       }
-      const int64_t bytes = vectorWidth(positionOf(input)) * dataTypeSizeBits(input->dtype()) / 8;
-      if (const size_t at = positionOf(input); exchange_.takes(at)) {
+      const size_t at = positionOf(input);
+      const bool copies_async = exchange_.copiesAsync(input, at);
+      if (exchange_.takes(at)) {
         staged_inputs[input] = exchange_.addInput(input, at);
-        const bool is_circular = has_row_groups && exchange_.copiesAsync(input, at);
+        const bool is_circular = has_row_groups && copies_async;
         staged_[cache] = {staged_inputs[input], is_circular ? params_.circular_buffer_stages : 1};
         continue;
       }
-      if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && bytes >= 4 &&
+      if ((is_row ? rows : params_.stage_shared_inputs && !has_row_groups) && copies_async &&
           (params_.stage_rows ? !isLookedUp(input) : fusion_->liveUses(input).size() == 1)) {
         const bool is_linear = is_row && params_.bulk_loads;
         TensorView* staged =
@@ -125,10 +128,6 @@ class ReductionSchedule {
   size_t positionOf(const TensorView* input) const {
     const auto& inputs = fusion_->inputs();
     return static_cast<size_t>(std::find(inputs.begin(), inputs.end(), input) - inputs.begin());
-  }
-
-  int64_t vectorWidth(size_t position) const {
-    return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
   }
 
   // Outputs are computed in registers and copied.
@@ -397,7 +396,7 @@ class ReductionSchedule {
       return;
     }
     auto bind = [&](TensorView* tv, size_t position) {
-      const int64_t width = vectorWidth(position);
+      const int64_t width = widthAt(params_.vector_widths, position);
       auto it = axes.find(tv);
       if (width <= 1 || it == axes.end() || it->second.empty() || it->second.back() != innermost ||
           tv->axis(-1)->isBroadcast()) {
@@ -656,11 +655,6 @@ class ReductionSchedule {
 };
 
 } // namespace
-
-bool hasReductions(const Fusion* fusion) {
-  const auto& exprs = fusion->exprs();
-  return std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) { return isReduction(e); });
-}
 
 std::string ReductionScheduler::whyNot(Fusion* fusion) const {
   std::string why;

@@ -197,10 +197,7 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
   graph_ = buildGraph(fusion, IdMappingMode::Permissive);
   sizes_ = buildDimensionGraph(fusion, IdMappingMode::Exact);
   const ReductionSets sets(reductions, graph_);
-  const auto& exprs = fusion->exprs();
-  const bool resizes = std::any_of(exprs.begin(), exprs.end(), [](const Expr* e) {
-    return e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::PadOp;
-  });
+  const bool resizes = fusion->hasExpr(ExprKind::SliceOp) || fusion->hasExpr(ExprKind::PadOp);
   if (resizes || sets.references().size() < 2 || sets.references().size() > kMostSets) {
     return false;
   }

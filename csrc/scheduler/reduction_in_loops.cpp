@@ -67,7 +67,7 @@ std::string chooseColumnsInLoops(const LoopedReduction& what, const MachineModel
   int64_t threads = powerOfTwoUpTo(std::max<int64_t>(kRunBytes / bytes, machine.lanesAtOnce()));
   threads = std::min({threads, powerOfTwoFrom(what.kept), machine.max_threads_per_block});
   if (what.is_normalization) {
-    const int64_t room = machine.core_cache_bytes / 2 / bytes / what.reduced;
+    const int64_t room = machine.keptInCore() / bytes / what.reduced;
     if (room < machine.lanesAtOnce() && room < what.kept) {
       return "columns of " + std::to_string(what.reduced) + " rows do not stay in the cache";
     }

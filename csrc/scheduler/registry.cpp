@@ -142,9 +142,9 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 std::string whyNoScheduler(Fusion* fusion) {
   // One of the other schedulers of reductions takes all that the analysis of reductions takes,
   // unless columns are reduced as well as rows.
-  const SchedulerType nearest = hasReductions(fusion) ? SchedulerType::InnerOuterPersistent
-                                : hasScanOps(fusion)  ? SchedulerType::Greedy
-                                                      : SchedulerType::PointWise;
+  const SchedulerType nearest = fusion->hasExpr(isReduction) ? SchedulerType::InnerOuterPersistent
+                                : hasScanOps(fusion)         ? SchedulerType::Greedy
+                                                             : SchedulerType::PointWise;
   return canSchedule(fusion, nearest).reason;
 }
 
@@ -155,7 +155,7 @@ std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_
   if (std::vector<TensorView*> updated = scatterConflicts(fusion); !updated.empty()) {
     return updated;
   }
-  if (hasReductions(fusion)) {
+  if (fusion->hasExpr(isReduction)) {
     return reductionConflicts(fusion);
   }
   if (hasScanOps(fusion)) {

@@ -4,6 +4,7 @@
 
 #include <base/error.h>
 #include <machine.h>
+#include <scheduler/access_width.h>
 #include <scheduler/tile_exchange.h>
 #include <transform/tensor_graph.h>
 
@@ -16,17 +17,14 @@ bool RowExchange::takes(size_t position) const {
   return std::find(all.begin(), all.end(), static_cast<int64_t>(position)) != all.end();
 }
 
-int64_t RowExchange::widthAt(size_t position) const {
-  return position < params_.vector_widths.size() ? params_.vector_widths[position] : 1;
-}
-
 bool RowExchange::copiesAsync(const TensorView* input, size_t position) const {
-  return widthAt(position) * dataTypeSizeBits(input->dtype()) >= 8 * kRegisterBytes;
+  return widthAt(params_.vector_widths, position) * dataTypeSizeBits(input->dtype()) >=
+         8 * kRegisterBytes;
 }
 
 TensorView* RowExchange::addInput(TensorView* input, size_t position) {
   Exchange e;
-  e.width = widthAt(position);
+  e.width = widthAt(params_.vector_widths, position);
   if (copiesAsync(input, position)) { // needs no registers on the way
     e.shared = input->cacheAfter(LoadStoreOpType::CpAsync);
     e.copies = {e.shared};
@@ -42,7 +40,7 @@ TensorView* RowExchange::addInput(TensorView* input, size_t position) {
 
 void RowExchange::addOutput(TensorView* stored, size_t position) {
   Exchange e;
-  e.width = widthAt(position);
+  e.width = widthAt(params_.vector_widths, position);
   TensorView* read = stored->cacheBefore();
   e.shared = read->cacheBefore();
   e.shared->setMemoryType(MemoryType::Shared);

@@ -48,7 +48,6 @@ class RowExchange {
     std::vector<TensorView*> copies; // their vectors have `width` elements
     int64_t width = 1;
   };
-  int64_t widthAt(size_t position) const;
 
   const ReductionParams& params_;
   std::vector<Exchange> exchanges_;

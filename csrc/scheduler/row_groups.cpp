@@ -14,10 +14,10 @@ namespace {
 
 // Elements of a vector of 16 bits each.
 constexpr int64_t kVector = kVectorBytes / 2;
-// Rows of a group that prefetches the reduction: that one, the one in use, and one or two on their
-// way.
-constexpr int64_t kFewestPrefetchRows = 3;
-constexpr int64_t kMostPrefetchRows = 4;
+// Rows of a group in shared memory: the one in use, one that is reduced or copied meanwhile, and
+// one or two on their way.
+constexpr int64_t kFewestSharedRows = 3;
+constexpr int64_t kMostSharedRows = 4;
 
 // Threads that share a row in a block.
 int64_t mostRowThreads(const MachineModel& machine) {
@@ -56,9 +56,10 @@ int64_t fewElements(int64_t row_bytes, const MachineModel& machine) {
                     kVector, elementsOfGroup(machine));
 }
 
-// Types that are converted, and leave registers for it.
+// Types that are converted, and leave registers for it: less than a register for each of the two
+// inputs of a gradient.
 bool isNarrow(const GroupedRows& grouped) {
-  return grouped.row_bytes < 8;
+  return grouped.row_bytes < 2 * kRegisterBytes;
 }
 
 // Rows of an odd number of 16-bit elements are read one by one: nothing copies them to shared
@@ -96,9 +97,14 @@ RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
     return share;
   }
   // Several short groups fill a multiprocessor better than one that is long, but not enough.
-  const auto busy = [&](const RowShare& one) { return most_busy / threads(one) * threads(one); };
+  constexpr double kBusyEnough = 0.75; // of the threads that may be
+  constexpr double kFillsMore = 1.25;
+  const auto busy = [&](const RowShare& one) {
+    return static_cast<double>(most_busy / threads(one) * threads(one));
+  };
   const auto fills = [&](const RowShare& other) {
-    return 4 * busy(share) < 3 * most_busy && 4 * busy(other) >= 5 * busy(share);
+    return busy(share) < kBusyEnough * static_cast<double>(most_busy) &&
+           busy(other) >= kFillsMore * busy(share);
   };
   const int64_t small_cluster = machine.usual_cluster / 2; // larger ones leave some SMs idle
   for (RowShare other = share; (other.cluster *= 2) <= std::min(most_cluster, small_cluster);) {
@@ -165,7 +171,9 @@ class Sharer {
         registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
-    return fitsSharedMemory(share, 4) ? 4 : fitsSharedMemory(share, 3) ? 3 : 2;
+    return fitsSharedMemory(share, kMostSharedRows)     ? kMostSharedRows
+           : fitsSharedMemory(share, kFewestSharedRows) ? kFewestSharedRows
+                                                        : 2;
   }
 
  private:
@@ -223,7 +231,7 @@ class Sharer {
       return true;
     }
     return registers(share.elements) <= registersOfThread(threads, machine_) &&
-           fitsSharedMemory(share, share.cluster == 1 ? 3 : 4);
+           fitsSharedMemory(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
   }
 
   // Of a thread: the sums, the rows in use and what all rows share.
@@ -271,7 +279,7 @@ RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& mach
   const int64_t most_elements =
       std::min(
           {machine.elementsOfThread(), registersOfSums(machine) / grouped.sums,
-           machine.sharedForTensors() / (kFewestPrefetchRows * most_threads * grouped.row_bytes)}) /
+           machine.sharedForTensors() / (kFewestSharedRows * most_threads * grouped.row_bytes)}) /
       kVector * kVector;
   RowShare share;
   share.cluster = 2;
@@ -350,10 +358,10 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   };
   if (grouped.columns <= groups.threads * few_in_block) {
     groups.elements = few_in_block;
-    // Two rows of up to 320 threads in a block: one alone is slower (measured,
+    // Two rows in a block of as many threads as have registers: one alone is slower (measured,
     // docs/measurements/normalizations.md). Rows that are under way in registers need too many for
     // that.
-    const int64_t all = groups.threads + (areCopied(grouped) ? groups.threads / 4 : 0);
+    const int64_t all = areCopied(grouped) ? threadsOfGroups(machine) : groups.threads;
     groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
     // As few blocks as registers for the sums and the row in use allow, while the other rows are in
@@ -361,7 +369,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.elements = machine.elementsOfThread();
     while (registersOfRows(grouped, groups.elements, 2, machine) >
                registersOfThread(groups.threads, machine) ||
-           !fits(kFewestPrefetchRows, groups.elements)) {
+           !fits(kFewestSharedRows, groups.elements)) {
       groups.elements -= kVector;
     }
     groups.cluster = most_cluster;
@@ -376,7 +384,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   if (groups.prefetches_reduction ||
       (grouped.sums > 1 && areCopied(grouped) && groups.cluster == 1)) {
     groups.rows_under_way =
-        fits(kMostPrefetchRows, groups.elements) ? kMostPrefetchRows : kFewestPrefetchRows;
+        fits(kMostSharedRows, groups.elements) ? kMostSharedRows : kFewestSharedRows;
     groups.rows_under_way =
         fits(groups.rows_under_way, groups.elements) ? groups.rows_under_way : 2;
   }
@@ -404,7 +412,7 @@ namespace {
 RowGroups rowGroupsInLoops(const GroupedRows& grouped, const MachineModel& machine) {
   RowGroups groups;
   const int64_t bytes = grouped.columns * (grouped.sums * kRegisterBytes + grouped.row_bytes);
-  if (bytes > machine.core_cache_bytes / 4) {
+  if (bytes > machine.keptBesideRows()) {
     return groups;
   }
   groups.threads =
@@ -428,7 +436,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
   } else {
     share = shareRow(grouped, machine);
     // Beside sums of more elements there is no room for two rows in registers.
-    groups.rows_under_way = share.elements > machine.fewerElements() ? 3 : 2;
+    groups.rows_under_way = share.elements > machine.fewerElements() ? kFewestSharedRows : 2;
   }
   if (grouped.reduced_once && grouped.row_bytes > 0 && !waitsLittle(share, grouped, machine)) {
     const RowShare prefetch = shareRowToPrefetch(grouped, machine);
@@ -437,7 +445,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
       groups.prefetches_reduction = true;
       groups.rows_under_way = std::clamp(
           machine.sharedForTensors() / (share.threads * share.elements * grouped.row_bytes),
-          kFewestPrefetchRows, kMostPrefetchRows);
+          kFewestSharedRows, kMostSharedRows);
     }
   }
   if (share.threads == 0) {

@@ -10,8 +10,6 @@ namespace nvfuser {
 
 namespace {
 
-constexpr int64_t kAllocatorAlignment = 256; // bytes, of memory that CUDA allocates
-
 int64_t alignmentOfAddress(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   if (address == 0) {
@@ -79,15 +77,10 @@ void SchedulerRuntimeInfo::setOutputLayout(const TensorView* tv, const ArgView& 
   layout.strides.assign(memory.strides, memory.strides + memory.rank);
 }
 
-int64_t SchedulerRuntimeInfo::valueOf(const Val* v, int64_t fallback) {
+int64_t SchedulerRuntimeInfo::valueOf(const Val* v) {
   const std::optional<ScalarValue> value = evaluator_.evaluate(v);
-  if (!value.has_value()) {
-    return fallback;
-  }
-  if (const auto* i = std::get_if<int64_t>(&*value)) {
-    return *i;
-  }
-  return fallback;
+  const auto* known = value.has_value() ? std::get_if<int64_t>(&*value) : nullptr;
+  return known == nullptr ? kUnknownSize : *known;
 }
 
 int64_t SchedulerRuntimeInfo::alignmentOf(const TensorView* tv) const {

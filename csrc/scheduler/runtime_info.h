@@ -16,6 +16,9 @@ namespace nvfuser {
 
 struct Wanted;
 
+inline constexpr int64_t kAllocatorAlignment = 256; // bytes, of memory that CUDA allocates
+inline constexpr int64_t kUnknownSize = 1024;       // what an extent counts as that is not known
+
 class SchedulerRuntimeInfo {
  public:
   // `args` are the fusion's inputs, in order. Addresses may be null (the argument is made later):
@@ -51,8 +54,8 @@ class SchedulerRuntimeInfo {
   }
   // Where an output is to lie, if that is known.
   void setOutputLayout(const TensorView* tv, const ArgView& memory);
-  // Value of an extent or other integer scalar; an unknown one counts as `fallback`.
-  int64_t valueOf(const Val* v, int64_t fallback = 1024);
+  // Value of an extent or other integer scalar, or kUnknownSize.
+  int64_t valueOf(const Val* v);
   int64_t productOf(const std::vector<Val*>& factors) {
     int64_t product = 1;
     for (const Val* factor : factors) {
@@ -64,15 +67,15 @@ class SchedulerRuntimeInfo {
   int64_t sizeOf(const IterDomain* id) {
     return valueOf(id->getMaybeExpandedExtent());
   }
-  // Largest power of two (at most 256) that divides the address, in bytes; 256 for what is not
-  // known, as most outputs.
+  // Largest power of two (at most kAllocatorAlignment) that divides the address, in bytes;
+  // kAllocatorAlignment for what is not known, as most outputs.
   int64_t alignmentOf(const TensorView* tv) const;
   // Strides per logical dimension, in elements; empty if not known.
   const std::vector<int64_t>& stridesOf(const TensorView* tv) const;
 
  private:
   struct Layout {
-    int64_t alignment = 256;
+    int64_t alignment = kAllocatorAlignment;
     std::vector<int64_t> strides;
   };
   void bindTensor(const TensorView* tv, const ArgView& arg);

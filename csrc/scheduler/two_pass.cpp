@@ -15,10 +15,9 @@ void replace(Fusion* fusion, Expr* welford) {
   auto* x = welford->input(0)->as<TensorView>();
   auto* mean = welford->output(0)->as<TensorView>();
   auto* m2 = welford->output(1)->as<TensorView>();
-  std::vector<bool> reduced;
+  const std::vector<bool> reduced = reducedFlags(mean);
   Val* count = fusion->oneVal();
   for (const IterDomain* id : mean->getLogicalDomain()) {
-    reduced.push_back(id->isReduction());
     if (id->isReduction()) {
       count = IrBuilder::mulExpr(count, id->getMaybeExpandedExtent());
     }

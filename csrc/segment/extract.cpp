@@ -287,25 +287,15 @@ class LargeScalars {
   using Key = std::tuple<OpType, DataType, std::vector<int>>;
 
   const Numbered& numbered(const Val* root) {
-    std::vector<const Val*> stack{root};
-    while (!stack.empty()) {
-      const Val* v = stack.back();
-      const auto* op = tryAs<ElementwiseOp>(v->definition());
-      const size_t height = stack.size();
-      if (op != nullptr && known_.count(v) == 0) {
-        for (const Val* in : op->inputs()) {
-          if (known_.count(in) == 0) {
-            stack.push_back(in);
+    const auto op_of = [](const Val* v) { return tryAs<ElementwiseOp>(v->definition()); };
+    visitOperandsFirst(
+        root, [&](const Val* v) { return known_.count(v) != 0; },
+        [&](const Val* v, const auto& add) {
+          if (const auto* op = op_of(v)) {
+            std::for_each(op->inputs().begin(), op->inputs().end(), add);
           }
-        }
-      }
-      if (stack.size() == height) {
-        stack.pop_back();
-        if (known_.count(v) == 0) {
-          known_[v] = op == nullptr ? leaf(v) : combined(op);
-        }
-      }
-    }
+        },
+        [&](const Val* v) { known_[v] = op_of(v) == nullptr ? leaf(v) : combined(op_of(v)); });
     return known_.at(root);
   }
 

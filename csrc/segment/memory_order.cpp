@@ -230,7 +230,6 @@ void orderForMemory(std::vector<Segment>& segments) {
   std::iota(best.begin(), best.end(), 0);
   double least = memory.peakOf(best);
   // Neighbours that read the same tensor find it in L2, which is not given up for little.
-  constexpr double kNotably = 0.99;
   const std::vector<size_t> least_first = memory.leastFirst();
   for (const auto& order : {memory.addLate(best), least_first, memory.addLate(least_first)}) {
     if (const double peak = memory.peakOf(order); peak < kNotably * least) {

@@ -9,6 +9,7 @@
 #include <preseg_passes/input_bits.h>
 #include <segment/library_segment.h>
 #include <segment/segment.h>
+#include <segment/traffic.h>
 
 #include <algorithm>
 #include <functional>
@@ -29,15 +30,11 @@ bool widens(const Expr* e) {
   }
 }
 
-// Elements of a tensor, where sizes are not known of dimensions of this size.
+// Elements that a tensor has, or is reduced from.
 double elementsOf(const TensorView* tv) {
-  constexpr double kUnknownExtent = 256;
   double elements = 1;
   for (const IterDomain* id : tv->getLogicalDomain()) {
-    const Val* extent = id->extent();
-    if (!id->isBroadcast()) {
-      elements *= extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
-    }
+    elements *= id->isBroadcast() ? 1 : extentOf(id);
   }
   return elements;
 }

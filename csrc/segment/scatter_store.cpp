@@ -57,7 +57,7 @@ class StoreDomain {
   // Along the scattered dimension there is an index even where one element is written.
   IterDomain* storedDimension(size_t d) const {
     const IterDomain* id = of_index_[d];
-    const bool is_one = id->isBroadcast() && !id->hasExpandedExtent() && d != dim_;
+    const bool is_one = id->isOne() && d != dim_;
     return IterDomainBuilder(id->getMaybeExpandedExtent())
         .iterType(is_one ? IterType::Broadcast : IterType::Iteration)
         .build();

@@ -358,7 +358,7 @@ class Segmenter {
         std::any_of(both.begin(), both.end(), isOfLibrary)) {
       return false;
     }
-    double least = 0.99 * (traffic(segments[first]) + traffic(segments[second]));
+    double least = kNotably * (traffic(segments[first]) + traffic(segments[second]));
     std::optional<std::pair<Segment, Segment>> best;
     for (const Expr* reduction : both) {
       if (!isReduction(reduction)) {

@@ -7,14 +7,16 @@
 
 namespace nvfuser {
 
-double sizeOf(const Val* tensor) {
+double extentOf(const IterDomain* id) {
   constexpr double kUnknownExtent = 256;
+  const Val* extent = id->extent();
+  return extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
+}
+
+double sizeOf(const Val* tensor) {
   auto size = static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
   for (const IterDomain* id : tensor->as<TensorView>()->getLogicalDomain()) {
-    const Val* extent = id->extent();
-    if (!id->isBroadcast() && !id->isReduction()) {
-      size *= extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
-    }
+    size *= id->isBroadcast() || id->isReduction() ? 1 : extentOf(id);
   }
   return size;
 }

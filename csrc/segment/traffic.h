@@ -8,7 +8,12 @@
 
 namespace nvfuser {
 
-// Bytes, if sizes are constants; else each dimension counts more than any type.
+// A choice of fewer bytes that costs something else must be of so many of them at most.
+inline constexpr double kNotably = 0.99;
+
+// Of a dimension. One whose size is not known counts more than any type.
+double extentOf(const IterDomain* id);
+// Bytes.
 double sizeOf(const Val* tensor);
 
 // Of all that a segment reads and writes.

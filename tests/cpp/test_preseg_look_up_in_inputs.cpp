@@ -110,12 +110,17 @@ TEST_F(LookUpSelections, TheOneElementOfARowIsLookedUp) {
   TensorView* x = input({4, 8});
   TensorView* label = broadcast(input({4}, DataType::Int), {false, true});
   EXPECT_EQ(lookedUp(sum(where(isAt(label), exp(x), constant(0.0)), {1})),
-            R"(t0 float32[i4, i8] = exp(x0)
-t1 int64[i4, b] = broadcast(x1)
-t2 float32[i4, b] = take_along_axis(t0, t1)
-t3 float32[i4] = squeeze(t2)
-t4 float32[i4] = add(t3, float(0))
-outputs: t4
+            R"(t0 int64[i4, b] = broadcast(x1)
+t1 int64[i4, b] = Set(t0)
+t2 bool[i4, b] = ge(t1, 0)
+t3 bool[i4, b] = lt(t1, 8)
+t4 bool[i4, b] = logical_and(t2, t3)
+t5 float32[i4, b] = take_along_axis(x0, t0)
+t6 float32[i4, b] = exp(t5)
+t7 float32[i4, b] = where(t4, t6, float(0))
+t8 float32[i4] = squeeze(t7)
+t9 float32[i4] = add(t8, float(0))
+outputs: t9
 )");
 }
 

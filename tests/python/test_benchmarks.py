@@ -17,7 +17,6 @@ import torch
 from helpers import DEVICE, ON_CUDA
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
-# Behind the folder of the tests: a script has the name of their package `spellings`.
 sys.path.insert(1, str(FOLDER))
 
 import cases  # noqa: E402
@@ -123,7 +122,7 @@ def test_layers_take_as_few_kernels_as_they_did(tmp_path: Path) -> None:
 
 def test_spellings_are_timed_beside_each_other(tmp_path: Path) -> None:
     options = ("--families", "swiglu,softmax_backward", "--out", tmp_path)
-    result = run(*options, script="spellings.py")
+    result = run(*options, script="spelling_times.py")
     assert result.returncode == 0, result.stdout + result.stderr
     rows = json.loads((tmp_path / "spellings.json").read_text())["rows"]
     names = ["swiglu", "swiglu_backward", "softmax_backward"]
@@ -140,7 +139,7 @@ def test_spellings_are_timed_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_spellings_are_planned_at_the_sizes_of_models(tmp_path: Path) -> None:
-    command = [sys.executable, FOLDER / "spellings.py", "--plan", "--families", "rms_norm"]
+    command = [sys.executable, FOLDER / "spelling_times.py", "--plan", "--families", "rms_norm"]
     result = subprocess.run(
         list(map(str, [*command, "--out", tmp_path])),
         capture_output=True,

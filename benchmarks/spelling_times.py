@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Time the spellings of each family of tests/python/spellings: all should take as long.
 
-    python benchmarks/spellings.py                       all families, on the GPU if there is one
-    python benchmarks/spellings.py --families rope,norm  those whose names contain one of these
-    python benchmarks/spellings.py --plan                no times: kernels, bytes, memory on an H200
-    python benchmarks/spellings.py --small --device cpu  tiny sizes: does everything run?
-    python benchmarks/spellings.py --out benchmarks/results --stem h200_spellings
+    python benchmarks/spelling_times.py                       all, on the GPU if there is one
+    python benchmarks/spelling_times.py --families rope,norm  those whose names contain one of these
+    python benchmarks/spelling_times.py --plan                no times: kernels, bytes, memory on an
+                                                              H200
+    python benchmarks/spelling_times.py --small --device cpu  tiny sizes: does everything run?
+    python benchmarks/spelling_times.py --out benchmarks/results --stem h200_spellings
 
 A family is one computation as frontends, model code and papers spell it; here its tensors are as
 large as those of models. Spellings take turns; times are medians with a cold L2, and each result is
@@ -42,24 +43,21 @@ def arguments() -> argparse.Namespace:
 # Before the imports below: the package and the families read the environment once.
 ARGS = arguments()
 os.environ["NVFUSER_SPELLING_SIZES"] = "small" if ARGS.small else "model"
-# In front of this folder, where this file has the name of the package.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "python"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "tests" / "python"))
 if ARGS.plan:
     import chosen  # sets what planning for an H200 takes, without a compiler
 
 import hashlib  # noqa: E402
 import re  # noqa: E402
-import time  # noqa: E402
 from typing import Any  # noqa: E402
 
 import report as reports  # noqa: E402
 import torch  # noqa: E402
 from cases import as_list  # noqa: E402
-from layers import Stopwatch, hand_out, heading  # noqa: E402
 from nvfuse_direct import FusionDefinition  # noqa: E402
 from spellings import FAMILIES, Family  # noqa: E402
 from spellings.measure import define, error_of  # noqa: E402
-from timing import Call  # noqa: E402
+from timing import Call, Stopwatch  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 
 # Of the fastest spelling's time, beyond which one counts as slower.
@@ -97,11 +95,7 @@ def planned(fd: FusionDefinition, inputs: list[torch.Tensor]) -> dict[str, Any]:
 
 
 class SpellingRunner(Stopwatch):
-    def __init__(self, args: argparse.Namespace) -> None:
-        super().__init__(args)
-        if self.rounds > 1:
-            # Short turns, so that all spellings find the device as warm.
-            self.rounds, self.samples = 15, 3
+    turns = (15, 3)  # short ones, so that all spellings find the device as warm
 
     def inputs(self, family: Family) -> list[torch.Tensor]:
         if not self.args.plan:
@@ -111,10 +105,8 @@ class SpellingRunner(Stopwatch):
             fakes = family.inputs()
         return [chosen.untouched(each) for each in fakes]
 
-    def row(self, family: Family) -> dict[str, Any]:
+    def rows(self, family: Family) -> list[dict[str, Any]]:
         """The spellings of a family by name; what goes wrong is part of the row."""
-        if time.monotonic() > self.deadline:
-            return {"name": family.name, "error": "not run: the time budget is spent"}
         row: dict[str, Any] = {"name": family.name, "spellings": {}}
         try:
             self.fill(row["spellings"], family)
@@ -123,7 +115,7 @@ class SpellingRunner(Stopwatch):
         for name, found in row["spellings"].items():
             if "error" in found:
                 row["error"] = f"{name}: {found['error']}"
-        return row
+        return [row]
 
     def fill(self, spellings: dict[str, dict[str, Any]], family: Family) -> None:
         inputs = self.inputs(family)
@@ -218,19 +210,8 @@ def main() -> int:
     if ARGS.plan:
         ARGS.device = "cpu"
     ARGS.device = ARGS.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    parts = ARGS.families.split(",")
-    families = [each for name, each in FAMILIES.items() if any(part in name for part in parts)]
-    runner = SpellingRunner(ARGS)
-    progress = reports.Progress(len(families))
-    rows = []
-    for family in families:
-        progress.step(family.name)
-        rows.append(runner.row(family))
-        if ARGS.device == "cuda":
-            torch.cuda.empty_cache()
-    progress.close()
-    report = heading(ARGS, runner) | {"plan": ARGS.plan, "rows": rows}
-    return hand_out(report, text(report), ARGS)
+    families = reports.named(FAMILIES.values(), ARGS.families)
+    return SpellingRunner(ARGS).run(families, text)
 
 
 if __name__ == "__main__":
