@@ -64,6 +64,7 @@ struct MachineModel {
   // gradients of layer norms, and their machine code (docs/measurements/normalizations.md, backward
   // norms). [stream]: pointwise kernels (docs/measurements/schedule_constants.md). [scatter]:
   // scatters by a thread for each row. [hand]: what seemed right, and was not varied by itself.
+  // [choices]: not measured by itself; the estimate chooses what was measured to be fast with it.
   // [host]: not of a GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
 
   // Read and written, bytes/us: 90 % of what clock and width of the memory give [copy].
@@ -92,6 +93,14 @@ struct MachineModel {
   double cluster_block_slower = 0.0125; // and that much more for a block of a cluster [columns]
   double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
   double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
+  // Of blocks that wait for nothing but memory.
+  double crowded_slower = 0.02; // factor of memory's time, for twice the wanted bytes [stream]
+  int64_t streaming_registers = 32; // of a thread, beside what it has loaded [choices]
+  double start_instructions = 10;   // of a thread, for its first indices [choices]
+  double access_instructions = 4;   // of an access, and of an element of it [choices]
+  double element_instructions = 2;
+  double dependent_cycles = 6;   // of an instruction of a warp that is alone [hand]
+  double exposed_share = 0.5;    // of the instructions' time, in which memory has to wait [choices]
   int64_t other_registers = 40;          // of a thread, beside the elements it keeps [rows]
   int64_t shared_for_results = 16 << 10; // bytes of a block, for cross-thread reductions [hand]
 

@@ -303,24 +303,33 @@ void ReductionChooser::setInnerVector() {
   params_->unroll_factor_inner_reduction = vector_;
 }
 
+// Short rows: several, as long as each SM has two blocks.
+int64_t ReductionChooser::rowsOfBlock(int64_t threads_x) const {
+  const int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+  return std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+}
+
 void ReductionChooser::bindRows(int64_t threads_x) {
   params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
-  // Short rows: several per block.
-  int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
-  rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+  const int64_t rows = rowsOfBlock(threads_x);
   if (rows > 1) {
     params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
   }
   blocks_ = ceilDiv(kept_, rows);
 }
 
+// A row of a few elements that no vectors fit is for one thread: with one element each, threads
+// would request too little. Its elements are as far apart for neighbouring threads as rows are
+// long, so that the first cache delivers so much less of each line in a cycle: no less than memory
+// does of an SM's share, which is some 16 bytes.
+bool ReductionChooser::isForOneThread(int64_t vectors) const {
+  return vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes;
+}
+
 // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
-// a power of two below one. A row of a few elements that no vectors fit is for one thread: with one
-// element each, threads would request too little. Its elements are as far apart for neighbouring
-// threads as rows are long, so that the first cache delivers so much less of each line in a cycle:
-// no less than memory does of an SM's share, which is some 16 bytes.
+// a power of two below one.
 int64_t ReductionChooser::threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
-  if (vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes) {
+  if (isForOneThread(vectors)) {
     return 1;
   }
   const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
@@ -359,12 +368,40 @@ void ReductionChooser::chooseInner() {
   }
   const int64_t vectors = vectorsOfRow();
   const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
-  const int64_t most = powerOfTwoUpTo(largeBlock());
-  const int64_t threads =
-      std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, machine_.largeThreads())), most);
+  const int64_t threads = fastestThreads(vectors, unroll);
   params_->unroll_factor_top_of_vectorization = unroll;
   bindRows(threads);
   splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
+}
+
+// Of a row of `vectors` vectors of which a thread has `unroll` at once: a power of two, as many as
+// have something to do at most.
+int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const {
+  if (isForOneThread(vectors)) {
+    return 1;
+  }
+  const int64_t most =
+      std::min(powerOfTwoFrom(ceilDiv(vectors, unroll)), powerOfTwoUpTo(largeBlock()));
+  const double bytes = bytes_per_element_ * static_cast<double>(vector_);
+  const double row = bytes_per_element_ * static_cast<double>(reduced_);
+  const double read = row * static_cast<double>(kept_);
+  std::vector<Tile> tiles;
+  for (int64_t threads = 1; threads <= most; threads *= 2) {
+    const int64_t rows = rowsOfBlock(threads);
+    Tile tile;
+    tile.reductions = 0;
+    tile.threads = threads * rows;
+    tile.blocks = ceilDiv(kept_, rows);
+    tile.iterations = ceilDiv(vectors, threads * unroll);
+    tile.registers =
+        registersHolding(static_cast<int64_t>(bytes * static_cast<double>(unroll)), machine_);
+    tile.instructions = instructionsOf(tile.iterations * unroll,
+                                       tile.iterations * unroll * vector_, machine_);
+    tile.requested_bytes = read / static_cast<double>(tile.blocks * tile.iterations);
+    tile.run_bytes = static_cast<int64_t>(std::min(bytes * static_cast<double>(threads), row));
+    tiles.push_back(tile);
+  }
+  return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);
 }
 
 // Too few rows to fill the device: several blocks share a row.

@@ -21,7 +21,7 @@ Tile copyTile() {
   Tile tile;
   tile.threads = 256;
   tile.blocks = 1 << 16;
-  tile.requested_bytes = 16 << 10;
+  tile.requested_bytes = 8 << 10;
   tile.reductions = 0;
   return tile;
 }
