@@ -94,14 +94,13 @@ struct MachineModel {
   double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
   double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
   // Of blocks that wait for nothing but memory.
-  double crowded_slower = 0.02; // factor of memory's time, for twice the wanted bytes [stream]
+  double crowded_slower = 0.02;     // factor of memory's time, for twice the wanted bytes [stream]
   int64_t streaming_registers = 32; // of a thread, beside what it has loaded [choices]
-  double start_instructions = 10;   // of a thread, for its first indices [choices]
-  double access_instructions = 4;   // of an access, and of an element of it [choices]
-  double element_instructions = 2;
-  double dependent_cycles = 6;   // of an instruction of a warp that is alone [hand]
-  double exposed_share = 0.5;    // of the instructions' time, in which memory has to wait [choices]
-  int64_t other_registers = 40;          // of a thread, beside the elements it keeps [rows]
+  double start_instructions = 15;   // of a thread, for its first indices [choices]
+  double step_instructions = 2;     // of an access, and of an element of it [choices]
+  double dependent_cycles = 6;      // of an instruction of a warp that is alone [hand]
+  double exposed_share = 0.5;   // of the instructions' time, in which memory has to wait [choices]
+  int64_t other_registers = 40; // of a thread, beside the elements it keeps [rows]
   int64_t shared_for_results = 16 << 10; // bytes of a block, for cross-thread reductions [hand]
 
   // --- what follows ---
@@ -133,6 +132,10 @@ struct MachineModel {
   constexpr int64_t blocksOfCores() const {
     return 4 * sms;
   }
+  // Of a core's cache that is for what a row computes: the rest is for what it reads [hand].
+  constexpr int64_t cacheForRow() const {
+    return core_cache_bytes / 8;
+  }
   // Elements of 4 bytes that each of them keeps: the other half of its registers is for the rest.
   constexpr int64_t elementsOfThread() const {
     return registers_per_sm / busyThreads() / 2;
@@ -140,6 +143,10 @@ struct MachineModel {
   // With guards or sums of columns beside them.
   constexpr int64_t fewerElements() const {
     return elementsOfThread() * 3 / 4;
+  }
+  // Bytes that results of threads take in shared memory: those of a column lie in different banks.
+  static constexpr int64_t withPadding(int64_t bytes) {
+    return bytes + bytes / 8;
   }
   // Bytes of a block's shared memory that tensors may lie in.
   constexpr int64_t sharedForTensors() const {

@@ -21,8 +21,7 @@ int64_t registersHolding(int64_t bytes, const MachineModel& machine) {
 
 double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine) {
   return machine.start_instructions +
-         machine.access_instructions * static_cast<double>(accesses) +
-         machine.element_instructions * static_cast<double>(elements);
+         machine.step_instructions * static_cast<double>(accesses + elements);
 }
 
 int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine) {

@@ -19,7 +19,7 @@ namespace nvfuser {
 // A choice of more blocks that wait for each other must take so much less [columns, see machine.h].
 inline constexpr double kClearlyLess = 0.95;
 // One of threads with more to do must take so much less [choices, see machine.h].
-inline constexpr double kWorthMore = 0.995;
+inline constexpr double kWorthMore = 0.9925;
 
 // What a block has at a time, and how many there are.
 struct Tile {
@@ -56,7 +56,7 @@ struct Traffic {
 int64_t registersBeside(int64_t kept, const MachineModel& machine);
 // Of one that has loaded so many bytes before it uses them.
 int64_t registersHolding(int64_t bytes, const MachineModel& machine);
-// Of a thread that makes so many accesses of elements, in all.
+// Of a thread that makes so many accesses, of so many elements in all.
 double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine);
 // That a thread can have if so many of them are on an SM; they lie with the warps' schedulers.
 int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the pointwise schedule for given shapes.
 //
-// The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32
-// to 64 KB per SM are in flight, and whole waves of blocks. Tensors that lack outer dimensions (a
-// bias) are loaded once per thread and used for several rows.
+// The widest vectors, and of the blocks that they leave the fastest by the estimate of cost.h.
+// Tensors that lack outer dimensions (a bias) are loaded once per thread and used for several rows.
 #include <scheduler/pointwise.h>
 
 #include <base/integer_math.h>
@@ -140,7 +139,7 @@ class Chooser {
                              params.unroll_factor_outer * params.blockDimX() * params.blockDimY();
     int64_t room = info_.machine().shared_per_block;
     for (const Tensor& t : tensors_) {
-      const int64_t bytes = elements * t.bits / 8 + 8 * kVectorBytes; // with its mbarrier
+      const int64_t bytes = elements * t.bits / 8 + info_.machine().line_bytes; // of its mbarrier
       const auto& excluded = params.not_vectorized;
       if (!t.is_output && bytes <= room && canBulkLoad(t, params) &&
           std::find(excluded.begin(), excluded.end(), t.access.number) == excluded.end()) {
@@ -342,8 +341,8 @@ class Chooser {
     const int64_t few = info_.machine().fewThreads();
     const bool in_loops = info_.machine().threads_in_loops;
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
-    const Shape shape = in_loops ? Shape{loopedThreads(total_)}
-                                 : fastest(params, 1, vectors, withUnrolls({{few}}));
+    const Shape shape =
+        in_loops ? Shape{loopedThreads(total_)} : fastest(params, 1, vectors, withUnrolls({{few}}));
     params.unroll_factor_inner = shape.unroll;
     params.lparams.bindUnsafe(shape.threads, ParallelType::TIDx);
   }
@@ -411,8 +410,8 @@ class Chooser {
     const int64_t threads = outer > 1 ? vectors : powerOfTwoFrom(vectors);
     const int64_t most = powerOfTwoFrom(outer);
     const int64_t fewest = std::min(powerOfTwoFrom(ceilDiv(few, threads)), most);
-    for (int64_t rows = fewest; rows == fewest || (rows <= most && rows * threads <= machine.largeThreads());
-         rows *= 2) {
+    for (int64_t rows = fewest;
+         rows == fewest || (rows <= most && rows * threads <= machine.largeThreads()); rows *= 2) {
       shapes.push_back({threads, rows});
     }
     return withUnrolls(shapes);
@@ -440,11 +439,10 @@ class Chooser {
       tile.reductions = 0;
       tile.threads = shape.threads * shape.rows;
       tile.blocks = times * of_row * ceilDiv(outer, shape.rows * (by_rows ? shape.unroll : 1));
-      tile.registers =
-          registersHolding(work.once.held + shape.unroll * work.each.held, machine);
-      tile.instructions = instructionsOf(work.once.accesses + shape.unroll * work.each.accesses,
-                                         work.once.elements + shape.unroll * work.each.elements,
-                                         machine);
+      tile.registers = registersHolding(work.once.held + shape.unroll * work.each.held, machine);
+      tile.instructions =
+          instructionsOf(work.once.accesses + shape.unroll * work.each.accesses,
+                         work.once.elements + shape.unroll * work.each.elements, machine);
       tile.requested_bytes =
           work.requested * static_cast<double>(times) / static_cast<double>(tile.blocks);
       tiles.push_back(tile);
