@@ -428,28 +428,28 @@ class Chooser {
                 const std::vector<Shape>& shapes) const {
     const MachineModel& machine = info_.machine();
     const Work work = workOf(params);
-    // Of one kernel for all sizes the large ones count.
-    const int64_t times =
-        info_.wantsAnyExtent() ? machine.sms * machine.max_blocks_per_sm : int64_t{1};
+    const bool by_rows = params.break_point > 0;
+    // One kernel for all sizes is for whole blocks, and very many.
+    const int64_t any_size = int64_t{1} << 40;
+    const bool any = info_.wantsAnyExtent();
+    const double times = any ? static_cast<double>(any_size) / static_cast<double>(total_) : 1;
+    const double read = any ? work.requested : work.traffic.read;
     std::vector<Tile> tiles;
     for (const Shape& shape : shapes) {
-      const bool by_rows = params.break_point > 0;
-      const int64_t of_row = ceilDiv(vectors, shape.threads * (by_rows ? 1 : shape.unroll));
       Tile tile;
       tile.reductions = 0;
       tile.threads = shape.threads * shape.rows;
-      tile.blocks = times * of_row * ceilDiv(outer, shape.rows * (by_rows ? shape.unroll : 1));
+      const int64_t of_row = ceilDiv(vectors, shape.threads * (by_rows ? 1 : shape.unroll));
+      tile.blocks = any ? any_size / (tile.threads * shape.unroll * params.vectorization_factor)
+                        : of_row * ceilDiv(outer, shape.rows * (by_rows ? shape.unroll : 1));
       tile.registers = registersHolding(work.once.held + shape.unroll * work.each.held, machine);
       tile.instructions =
           instructionsOf(work.once.accesses + shape.unroll * work.each.accesses,
                          work.once.elements + shape.unroll * work.each.elements, machine);
-      tile.requested_bytes =
-          work.requested * static_cast<double>(times) / static_cast<double>(tile.blocks);
+      tile.requested_bytes = times * work.requested / static_cast<double>(tile.blocks);
       tiles.push_back(tile);
     }
-    const auto factor = static_cast<double>(times);
-    return shapes[fastestOf(tiles, {work.traffic.read * factor, work.traffic.written * factor},
-                            machine)];
+    return shapes[fastestOf(tiles, {times * read, times * work.traffic.written}, machine)];
   }
 
   // What a thread has once, and for each row (of one row: for each vector) that it has at a time.

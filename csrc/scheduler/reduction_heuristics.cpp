@@ -387,6 +387,9 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const 
   }
   const int64_t most =
       std::min(powerOfTwoFrom(ceilDiv(vectors, unroll)), powerOfTwoUpTo(largeBlock()));
+  if (wantsAnyExtent(/*of_rows=*/true)) {
+    return most; // of all long rows the same
+  }
   const double bytes = bytes_per_element_ * static_cast<double>(vector_);
   const double row = bytes_per_element_ * static_cast<double>(reduced_);
   const double read = row * static_cast<double>(kept_);
