@@ -11,6 +11,7 @@
 
 #include <machine.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
