@@ -19,6 +19,7 @@ namespace nvfuser {
 inline constexpr int64_t kWarp = 32;
 inline constexpr int64_t kRegisterBytes = 4;
 inline constexpr int64_t kVectorBytes = 16;
+inline constexpr int64_t kElementsOfVector = kVectorBytes / 2; // of 16 bits each
 
 struct MachineModel {
   // --- what there is ---
@@ -64,6 +65,7 @@ struct MachineModel {
   // gradients of layer norms, and their machine code (docs/measurements/normalizations.md, backward
   // norms). [stream]: pointwise kernels (docs/measurements/schedule_constants.md). [scatter]:
   // scatters by a thread for each row. [hand]: what seemed right, and was not varied by itself.
+  // [choices]: not measured by itself; the estimate chooses what was measured to be fast with it.
   // [host]: not of a GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
 
   // Read and written, bytes/us: 90 % of what clock and width of the memory give [copy].
@@ -93,7 +95,14 @@ struct MachineModel {
   double cluster_block_slower = 0.0125; // and that much more for a block of a cluster [columns]
   double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
   double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
-  int64_t other_registers = 40;          // of a thread, beside the elements it keeps [rows]
+  // Of blocks that wait for nothing but memory.
+  double crowded_slower = 0.02;     // factor of memory's time, for twice the wanted bytes [stream]
+  int64_t streaming_registers = 32; // of a thread, beside what it has loaded [choices]
+  double start_instructions = 15;   // of a thread, for its first indices [choices]
+  double step_instructions = 2;     // of an access, and of an element of it [choices]
+  double dependent_cycles = 6;      // of an instruction of a warp that is alone [hand]
+  double exposed_share = 0.5;   // of the instructions' time, in which memory has to wait [choices]
+  int64_t other_registers = 40; // of a thread, beside the elements it keeps [rows]
   int64_t shared_for_results = 16 << 10; // bytes of a block, for cross-thread reductions [hand]
 
   // --- what follows ---
@@ -125,6 +134,10 @@ struct MachineModel {
   constexpr int64_t blocksOfCores() const {
     return 4 * sms;
   }
+  // Of a core's cache that is for what a row computes: the rest is for what it reads [hand].
+  constexpr int64_t cacheForRow() const {
+    return core_cache_bytes / 8;
+  }
   // Elements of 4 bytes that each of them keeps: the other half of its registers is for the rest.
   constexpr int64_t elementsOfThread() const {
     return registers_per_sm / busyThreads() / 2;
@@ -144,6 +157,10 @@ struct MachineModel {
   }
   constexpr int64_t keptBesideRows() const {
     return keptInCore() / 2;
+  }
+  // Bytes that results of threads take in shared memory: those of a column lie in different banks.
+  static constexpr int64_t withPadding(int64_t bytes) {
+    return bytes + bytes / 8;
   }
   // Bytes of a block's shared memory that tensors may lie in.
   constexpr int64_t sharedForTensors() const {

@@ -35,15 +35,15 @@ struct Joined {
   enum class Kind : uint8_t { Cat, Whole, Scalar, Elementwise, Broadcast };
   Kind kind = Kind::Cat;
   int64_t dim = 0;
-  Parts parts;              // of a Cat
-  Val* whole = nullptr;     // tensor or scalar
-  bool negated = false;     // of a Whole
-  OpType op{};              // of an Elementwise
+  Parts parts;          // of a Cat
+  Val* whole = nullptr; // tensor or scalar
+  bool negated = false; // of a Whole
+  OpType op{};          // of an Elementwise
   DataType dtype = DataType::Null;
-  std::vector<bool> flags;  // of a Broadcast
+  std::vector<bool> flags; // of a Broadcast
   std::vector<Joined> operands;
-  int cats = 1;             // in all
-  bool has_slices = false;  // some were parts of one tensor
+  int cats = 1;            // in all
+  bool has_slices = false; // some were parts of one tensor
 };
 
 // Where a slice begins and ends along `dim`, if it takes all of the other dimensions.
@@ -138,11 +138,12 @@ class PartJoiner : public Rewriter {
       out.cats = 0;
       return out;
     }
-    const bool is_deeper = level < kMostLevels &&
-                           std::none_of(parts.begin(), parts.end(), [](const Signed& part) {
-                             return isReadByOthers(part.tv);
-                           });
-    if (is_deeper && (joinBroadcasts(parts, dim, level, out) || joinElementwise(parts, level, out))) {
+    const bool is_deeper =
+        level < kMostLevels &&
+        std::none_of(
+            parts.begin(), parts.end(), [](const Signed& part) { return isReadByOthers(part.tv); });
+    if (is_deeper &&
+        (joinBroadcasts(parts, dim, level, out) || joinElementwise(parts, level, out))) {
       out.cats = 0;
       for (const Joined& operand : out.operands) {
         out.cats += operand.cats;

@@ -6,11 +6,22 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 namespace nvfuser {
 
 int64_t registersBeside(int64_t kept, const MachineModel& machine) {
   return roundUp(kept + machine.other_registers, machine.register_unit) + machine.register_unit;
+}
+
+int64_t registersHolding(int64_t bytes, const MachineModel& machine) {
+  const int64_t wanted = machine.streaming_registers + ceilDiv(bytes, kRegisterBytes);
+  return std::min(roundUp(wanted, machine.register_unit), machine.max_registers_per_thread);
+}
+
+double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine) {
+  return machine.start_instructions +
+         machine.step_instructions * static_cast<double>(accesses + elements);
 }
 
 int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine) {
@@ -47,7 +58,7 @@ double busyShare(const Tile& tile, int64_t active, const MachineModel& machine) 
   const auto blocks = static_cast<double>(active);
   const double with_blocks = machine.lone_sm_speed * std::min(blocks, sms) / sms;
   const double requested = blocks * tile.requested_bytes / (sms * machine.busy_bytes);
-  return std::min({1.0, with_blocks, requested});
+  return std::min({1.0, with_blocks, tile.requested_bytes > 0 ? requested : 1.0});
 }
 
 double lineShare(int64_t run_bytes, const MachineModel& machine) {
@@ -75,12 +86,40 @@ double microsecondsOfReduction(const Tile& tile, const MachineModel& machine) {
          static_cast<double>(bytes) / (machine.l2_speed * machine.memory_bandwidth);
 }
 
+// Of blocks that wait for nothing but memory, so many of them at a time.
+double microsecondsOfStream(const Tile& tile, const Traffic& traffic, int64_t at_once,
+                            const MachineModel& machine) {
+  const int64_t active = std::min(tile.blocks, at_once);
+  const auto sms = static_cast<double>(machine.sms);
+  const double memory = (traffic.read + traffic.written) / machine.memory_bandwidth;
+  const double share =
+      std::min(busyShare(tile, active, machine), lineShare(tile.run_bytes, machine));
+  const double requested = static_cast<double>(active) * tile.requested_bytes / sms;
+  const double crowd = requested / static_cast<double>(machine.wanted_bytes);
+  const double slower = 1 + machine.crowded_slower * std::log2(std::max(crowd, 1.0));
+  // The last blocks' iterations are no longer side by side with those of others.
+  const double answer = machine.busy_bytes * sms / machine.memory_bandwidth;
+  const double of_block =
+      std::max(static_cast<double>(tile.iterations) * answer,
+               memory * static_cast<double>(active) / static_cast<double>(tile.blocks));
+  const double last = of_block * (1 - 1 / static_cast<double>(tile.iterations));
+  // Of a scheduler that has many warps, each takes a cycle.
+  const double warps = static_cast<double>(tile.blocks * ceilDiv(tile.threads, kWarp)) /
+                       (sms * static_cast<double>(machine.schedulers_per_sm));
+  const double busy =
+      tile.instructions * std::max(warps, machine.dependent_cycles) / machine.cycles_per_us;
+  return memory / share * slower + last + machine.exposed_share * busy;
+}
+
 } // namespace
 
 double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel& machine) {
   const int64_t per_sm = blocksOfSm(tile, machine);
   if (per_sm < 1) {
     return 0;
+  }
+  if (tile.scope == Tile::Scope::Block && tile.reductions == 0) {
+    return microsecondsOfStream(tile, traffic, per_sm * machine.sms, machine);
   }
   const bool is_cluster = tile.scope == Tile::Scope::Cluster;
   const int64_t at_once =
@@ -110,6 +149,20 @@ double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel
   const double waiting =
       microsecondsOfReduction(tile, machine) * static_cast<double>(waves * tile.reductions);
   return data * idle * slower + waiting / static_cast<double>(waves > 1 ? per_sm : 1);
+}
+
+size_t fastestOf(const std::vector<Tile>& tiles, const Traffic& traffic,
+                 const MachineModel& machine) {
+  size_t best = 0;
+  double least = 0;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const double time = microseconds(tiles[i], traffic, machine);
+    if (time > 0 && (least == 0 || time < kWorthMore * least)) {
+      best = i;
+      least = time;
+    }
+  }
+  return best;
 }
 
 double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine) {

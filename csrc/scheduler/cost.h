@@ -5,11 +5,13 @@
 // Memory takes what its bandwidth allows, less where few bytes are requested at once, accesses are
 // short, or the last wave of blocks leaves SMs idle. Threads wait for each other on top of that,
 // unless other blocks of the SM load meanwhile; persistent blocks, which take many tiles, load the
-// next one while they work on one, so that the longer of both counts.
+// next one while they work on one, so that the longer of both counts. Blocks whose threads wait for
+// nothing but memory have some instructions in between, and the last ones load with few others.
 #pragma once
 
 #include <machine.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +19,8 @@ namespace nvfuser {
 
 // A choice of more blocks that wait for each other must take so much less [columns, see machine.h].
 inline constexpr double kClearlyLess = 0.95;
+// One of threads with more to do must take so much less [choices, see machine.h].
+inline constexpr double kWorthMore = 0.9925;
 
 // What a block has at a time, and how many there are.
 struct Tile {
@@ -29,9 +33,12 @@ struct Tile {
   // Bytes that a block reads of it before it waits, and that lie next to each other in memory.
   double requested_bytes = 0;
   int64_t run_bytes = 128;
+  // So often one after the other, with so many instructions of a thread in all.
+  int64_t iterations = 1;
+  double instructions = 0;
   // Results that threads combine: within a block, or also those of all blocks of a cluster or grid
   // that share it. So many in all (`results` for each group of sharing blocks, of `result_bytes`),
-  // as often as some depend on others.
+  // as often as some depend on others. 0: other blocks load while some combine their results.
   Scope scope = Scope::Block;
   int64_t sharing = 1;
   int64_t results = 1;
@@ -48,6 +55,10 @@ struct Traffic {
 // Registers of a thread that keeps so many, beside those that everything else takes, and a unit
 // more than can be counted.
 int64_t registersBeside(int64_t kept, const MachineModel& machine);
+// Of one that has loaded so many bytes before it uses them.
+int64_t registersHolding(int64_t bytes, const MachineModel& machine);
+// Of a thread that makes so many accesses, of so many elements in all.
+double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine);
 // That a thread can have if so many of them are on an SM; they lie with the warps' schedulers.
 int64_t registersOfThread(int64_t threads_of_sm, const MachineModel& machine);
 // Blocks that an SM has room for; 0: not one.
@@ -57,6 +68,9 @@ int64_t residentClusters(int64_t size, const MachineModel& machine);
 
 // Of the whole kernel; 0 if it cannot run.
 double microseconds(const Tile& tile, const Traffic& traffic, const MachineModel& machine);
+// Position of the fastest. Those come first whose threads have less to do.
+size_t fastestOf(const std::vector<Tile>& tiles, const Traffic& traffic,
+                 const MachineModel& machine);
 // Of reading the inputs again for each of so many more kernels, and starting these.
 double microsecondsOfKernels(int64_t more, const Traffic& traffic, const MachineModel& machine);
 

@@ -320,9 +320,9 @@ class GreedyChooser {
     constexpr int64_t kFewest = 4;
     const int64_t few = info_.machine().fewThreads();
     const int64_t most = info_.machine().usualThreads();
-    params->elements_per_thread = extent_ >= most * kMostElements
-                                      ? kMostElements
-                                      : std::clamp(widest, kFewest, kMostElements);
+    params->elements_per_thread = extent_ >= most * kElementsOfVector
+                                      ? kElementsOfVector
+                                      : std::clamp(widest, kFewest, kElementsOfVector);
     for (int64_t& width : params->vector_widths) {
       width = std::min(width, params->elements_per_thread);
     }
@@ -335,9 +335,6 @@ class GreedyChooser {
   }
 
  private:
-  // Elements of a scan that a thread takes at once: a vector of 16 bits each.
-  static constexpr int64_t kMostElements = kVectorBytes / 2;
-
   // Scans side by side, whose threads are a loop's iterations.
   int64_t scansInLoop() const {
     const MachineModel& machine = info_.machine();
@@ -362,7 +359,7 @@ class GreedyChooser {
   bool scansBySingleThreads() const {
     constexpr int64_t kManyScans = 4096; // [hand]
     const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : kManyScans;
-    return extent_ < kMostElements || (scans_ >= many && !isFastest()) ||
+    return extent_ < kElementsOfVector || (scans_ >= many && !isFastest()) ||
            fusion_->hasExpr(ExprKind::ScatterOp);
   }
 

@@ -57,7 +57,10 @@ class ReductionChooser {
   bool isOneRow(const TensorView* tv) const;
 
   // --- reductions of rows ---
+  bool isForOneThread(int64_t vectors) const;
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const;
+  int64_t fastestThreads(int64_t vectors, int64_t unroll) const;
+  int64_t rowsOfBlock(int64_t threads_x) const;
   void bindRows(int64_t threads_x);
   void bindAnyRows(int64_t most_threads, int64_t most_rows);
   void chooseInner();

@@ -2,8 +2,8 @@
 // Parameters of reductions for given shapes, and what those of normalizations have in common with
 // them.
 //
-// The aim is copy bandwidth: accesses of 16 bytes, some 32 to 64 KB in flight per SM, enough blocks
-// for all SMs, and rows that are read once where they fit into registers.
+// The aim is copy bandwidth: accesses of 16 bytes, as many bytes requested at once as an SM wants,
+// enough blocks for all SMs. Threads of a row are the fastest by the estimate of cost.h.
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
@@ -18,8 +18,11 @@
 
 namespace nvfuser::reduction {
 
-// Outer reductions: rows that a thread reads at once [hand, see reduction_chooser.h].
-constexpr int64_t kMostRowsAtOnce = 16;
+// Numbers that were tried by hand, see reduction_chooser.h. Accesses that a thread has at once, of
+// vectors half as many; and threads by those that there is room for that find room as well: a
+// seventh more.
+constexpr int64_t kMostAtOnce = 16;
+constexpr int64_t kFewTooMany = 7;
 
 ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
                                    const ReductionAnalysis& analysis, SchedulerRuntimeInfo& info)
@@ -92,7 +95,7 @@ void ReductionChooser::chooseInLoops() {
   const int64_t batch = params_->fastest_dim ? ceilDiv(reduced_, l.bdimx()) : reduced_;
   const int64_t bytes = batch * l.bdimx() * l.bdimy() * static_cast<int64_t>(sizeof(double));
   if (why_not_.empty() && analysis_.normalization && !wantsAnyExtent(/*of_rows=*/true) &&
-      !is_empty_ && bytes <= machine_.core_cache_bytes / 8) {
+      !is_empty_ && bytes <= machine_.cacheForRow()) {
     keepRowOnChip(batch);
   }
 }
@@ -180,7 +183,7 @@ void ReductionChooser::chooseVectors() {
   vector_ = widest;
   // Neighbouring threads have neighbouring positions of a row, or vectors of them: those would be
   // far apart in what lies along short dimensions.
-  limitVectors(any_short ? 1 : 8);
+  limitVectors(any_short ? 1 : kElementsOfVector);
   limitVectors(vectorByLines(vector_));
   bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
 }
@@ -293,7 +296,7 @@ int64_t ReductionChooser::vectorsOfRow() const {
 int64_t ReductionChooser::unrollFor(int64_t vectors_per_thread) const {
   const auto wanted = static_cast<int64_t>(static_cast<double>(machine_.bytesOfThread()) /
                                            (bytes_per_element_ * static_cast<double>(vector_)));
-  const int64_t most = vector_ == 1 ? 16 : 8;
+  const int64_t most = vector_ == 1 ? kMostAtOnce : kMostAtOnce / 2;
   return std::clamp<int64_t>(powerOfTwoUpTo(std::min(wanted, vectors_per_thread)), 1, most);
 }
 
@@ -303,24 +306,33 @@ void ReductionChooser::setInnerVector() {
   params_->unroll_factor_inner_reduction = vector_;
 }
 
+// Short rows: several, as long as each SM has two blocks.
+int64_t ReductionChooser::rowsOfBlock(int64_t threads_x) const {
+  const int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+  return std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+}
+
 void ReductionChooser::bindRows(int64_t threads_x) {
   params_->lparams.bindUnsafe(threads_x, ParallelType::TIDx);
-  // Short rows: several per block.
-  int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
-  rows = std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+  const int64_t rows = rowsOfBlock(threads_x);
   if (rows > 1) {
     params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
   }
   blocks_ = ceilDiv(kept_, rows);
 }
 
+// A row of a few elements that no vectors fit is for one thread: with one element each, threads
+// would request too little. Its elements are as far apart for neighbouring threads as rows are
+// long, so that the first cache delivers so much less of each line in a cycle: no less than memory
+// does of an SM's share, which is some 16 bytes.
+bool ReductionChooser::isForOneThread(int64_t vectors) const {
+  return vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes;
+}
+
 // Threads for a row of `vectors` vectors of which each thread takes about `each`: whole warps, or
-// a power of two below one. A row of a few elements that no vectors fit is for one thread: with one
-// element each, threads would request too little. Its elements are as far apart for neighbouring
-// threads as rows are long, so that the first cache delivers so much less of each line in a cycle:
-// no less than memory does of an SM's share, which is some 16 bytes.
+// a power of two below one.
 int64_t ReductionChooser::threadsForRow(int64_t vectors, int64_t each, int64_t most) const {
-  if (vector_ == 1 && !analysis_.hasShortDims() && vectors * kVectorBytes < machine_.line_bytes) {
+  if (isForOneThread(vectors)) {
     return 1;
   }
   const int64_t wanted = std::max(ceilDiv(vectors, each), std::min(vectors, kFewestThreadsOfRow));
@@ -359,12 +371,43 @@ void ReductionChooser::chooseInner() {
   }
   const int64_t vectors = vectorsOfRow();
   const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
-  const int64_t most = powerOfTwoUpTo(largeBlock());
-  const int64_t threads =
-      std::min(powerOfTwoFrom(threadsForRow(vectors, unroll, machine_.largeThreads())), most);
+  const int64_t threads = fastestThreads(vectors, unroll);
   params_->unroll_factor_top_of_vectorization = unroll;
   bindRows(threads);
   splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
+}
+
+// Of a row of `vectors` vectors of which a thread has `unroll` at once: a power of two, as many as
+// have something to do at most.
+int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const {
+  if (isForOneThread(vectors)) {
+    return 1;
+  }
+  const int64_t most =
+      std::min(powerOfTwoFrom(ceilDiv(vectors, unroll)), powerOfTwoUpTo(largeBlock()));
+  if (wantsAnyExtent(/*of_rows=*/true)) {
+    return most; // of all long rows the same
+  }
+  const double bytes = bytes_per_element_ * static_cast<double>(vector_);
+  const double row = bytes_per_element_ * static_cast<double>(reduced_);
+  const double read = row * static_cast<double>(kept_);
+  std::vector<Tile> tiles;
+  for (int64_t threads = 1; threads <= most; threads *= 2) {
+    const int64_t rows = rowsOfBlock(threads);
+    Tile tile;
+    tile.reductions = 0;
+    tile.threads = threads * rows;
+    tile.blocks = ceilDiv(kept_, rows);
+    tile.iterations = ceilDiv(vectors, threads * unroll);
+    tile.registers =
+        registersHolding(static_cast<int64_t>(bytes * static_cast<double>(unroll)), machine_);
+    tile.instructions =
+        instructionsOf(tile.iterations * unroll, tile.iterations * unroll * vector_, machine_);
+    tile.requested_bytes = read / static_cast<double>(tile.blocks * tile.iterations);
+    tile.run_bytes = static_cast<int64_t>(std::min(bytes * static_cast<double>(threads), row));
+    tiles.push_back(tile);
+  }
+  return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);
 }
 
 // Too few rows to fill the device: several blocks share a row.
@@ -416,11 +459,11 @@ void ReductionChooser::chooseOuter() {
   const int64_t line = machine_.line_bytes / bytes * (is_aligned ? 1 : 2);
   const int64_t at_once = rowsAtOnce(machine_.bytesOfThread() * (is_aligned ? 1 : 2));
   const int64_t room = machine_.sms * busyThreads(at_once) / columns;
-  // A few threads too many find room as well.
-  int64_t threads_y = powerOfTwoUpTo(std::min(room + room / 7, reduced_));
+  int64_t threads_y = powerOfTwoUpTo(std::min(room + room / kFewTooMany, reduced_));
+  const int64_t most_x = machine_.fewThreads() / 2; // more columns leave fewer threads for each
   const int64_t threads_x =
       std::min(powerOfTwoFrom(columns),
-               std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, 2 * kWarp)));
+               std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, most_x)));
   const int64_t most_threads = mostOuterThreads();
   const bool fits = threads_x * threads_y <= most_threads;
   if (!fits) {
@@ -462,7 +505,7 @@ void ReductionChooser::chooseAnyColumns() {
   params_->any_extent = true;
   params_->unroll_factor_iter_dom = vector_;
   const int64_t line = machine_.line_bytes / vectorBytes() * (vector_ > 1 || is_small ? 1 : 2);
-  const int64_t threads_x = std::clamp<int64_t>(line, 1, 2 * kWarp);
+  const int64_t threads_x = std::clamp<int64_t>(line, 1, machine_.fewThreads() / 2);
   const int64_t threads_y = std::min(machine_.largeThreads(), mostOuterThreads()) / threads_x;
   const int64_t unroll = rowsAtOnce(machine_.bytesOfThread() * (vector_ > 1 ? 1 : 2));
   bindColumns(threads_x, threads_y, unroll);
@@ -485,8 +528,7 @@ int64_t ReductionChooser::mostOuterThreads() const {
   }
   const int64_t most =
       bytes <= kMostBytesInLargeBlocks ? machine_.max_threads_per_block : largeBlock();
-  const int64_t with_padding = bytes + bytes / 8;
-  const int64_t room = machine_.max_shared_per_block / with_padding;
+  const int64_t room = machine_.max_shared_per_block / MachineModel::withPadding(bytes);
   return powerOfTwoUpTo(std::min(most, std::max(room, kWarp)));
 }
 
@@ -494,7 +536,7 @@ int64_t ReductionChooser::mostOuterThreads() const {
 int64_t ReductionChooser::rowsAtOnce(int64_t bytes) const {
   const double row = bytes_per_element_ * static_cast<double>(vector_);
   const auto rows = static_cast<int64_t>(static_cast<double>(bytes) / row);
-  return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostRowsAtOnce);
+  return std::clamp<int64_t>(powerOfTwoUpTo(rows), 1, kMostAtOnce);
 }
 
 // Threads of an SM that keep its memory busy, each with so many rows under way.
@@ -525,7 +567,7 @@ int64_t ReductionChooser::widestVector() const {
   };
   std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
   std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
-  return std::min<int64_t>(widest, 8);
+  return std::min(widest, kElementsOfVector);
 }
 
 void ReductionChooser::bindAnyRows(int64_t most_threads, int64_t most_rows) {

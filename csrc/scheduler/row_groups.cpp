@@ -12,8 +12,6 @@ namespace nvfuser {
 
 namespace {
 
-// Elements of a vector of 16 bits each.
-constexpr int64_t kVector = kVectorBytes / 2;
 // Rows of a group in shared memory: the one in use, one that is reduced or copied meanwhile, and
 // one or two on their way.
 constexpr int64_t kFewestSharedRows = 3;
@@ -53,7 +51,7 @@ int64_t registersOfRows(const GroupedRows& grouped, int64_t elements, int64_t ha
 // So many if all inputs have few bytes of each.
 int64_t fewElements(int64_t row_bytes, const MachineModel& machine) {
   return std::clamp(powerOfTwoUpTo(machine.bytesOfThread() / std::max<int64_t>(row_bytes, 1)),
-                    kVector, elementsOfGroup(machine));
+                    kElementsOfVector, elementsOfGroup(machine));
 }
 
 // Types that are converted, and leave registers for it: less than a register for each of the two
@@ -91,7 +89,7 @@ RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
     share.cluster *= 2;
   }
   while (share.elements < machine.elementsOfThread() && threads(share) > most_threads) {
-    share.elements += kVector;
+    share.elements += kElementsOfVector;
   }
   if (threads(share) > most_threads) {
     return share;
@@ -280,10 +278,10 @@ RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& mach
       std::min(
           {machine.elementsOfThread(), registersOfSums(machine) / grouped.sums,
            machine.sharedForTensors() / (kFewestSharedRows * most_threads * grouped.row_bytes)}) /
-      kVector * kVector;
+      kElementsOfVector * kElementsOfVector;
   RowShare share;
   share.cluster = 2;
-  if (most_elements == 0 || grouped.columns % kVector != 0) {
+  if (most_elements == 0 || grouped.columns % kElementsOfVector != 0) {
     return share; // rows that are no vectors are not copied asynchronously
   }
   // One sum: more blocks with fewer elements, so that four rows are under way (measured,
@@ -300,10 +298,10 @@ RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& mach
     return share;
   }
   const int64_t columns = ceilDiv(grouped.columns, share.cluster);
-  share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kVector),
+  share.elements = std::max(roundUp(ceilDiv(columns, most_threads), kElementsOfVector),
                             std::min(elementsOfGroup(machine), most_elements));
   // Equal shares need no guards (measured, docs/measurements/normalizations.md).
-  for (int64_t more = share.elements; more <= most_elements; more += kVector) {
+  for (int64_t more = share.elements; more <= most_elements; more += kElementsOfVector) {
     if (columns % (more * kWarp) == 0) {
       share.elements = more;
       break;
@@ -363,19 +361,20 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     // that.
     const int64_t all = areCopied(grouped) ? threadsOfGroups(machine) : groups.threads;
     groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
-  } else if (grouped.reduced_once && grouped.row_bytes > 0 && grouped.columns % kVector == 0) {
+  } else if (grouped.reduced_once && grouped.row_bytes > 0 &&
+             grouped.columns % kElementsOfVector == 0) {
     // As few blocks as registers for the sums and the row in use allow, while the other rows are in
     // shared memory. More elements would spill (docs/measurements/normalizations.md).
     groups.elements = machine.elementsOfThread();
     while (registersOfRows(grouped, groups.elements, 2, machine) >
                registersOfThread(groups.threads, machine) ||
            !fits(kFewestSharedRows, groups.elements)) {
-      groups.elements -= kVector;
+      groups.elements -= kElementsOfVector;
     }
     groups.cluster = most_cluster;
     groups.prefetches_reduction = groups.elements > 0;
   } else {
-    groups.elements = grouped.columns % kVector == 0 ? few : few_singles;
+    groups.elements = grouped.columns % kElementsOfVector == 0 ? few : few_singles;
     groups.cluster = most_cluster;
   }
   if (grouped.columns > groups.threads * groups.elements * groups.cluster) {

@@ -18,6 +18,9 @@ namespace {
 
 // Elements: of two bytes each they are a sector of a line.
 constexpr int64_t kMinTile = 16;
+// Tiles of a dimension of which one that is not whole costs less than dividing the positions of
+// merged dimensions [hand, see machine.h].
+constexpr int64_t kManyTiles = 8;
 
 class TransposeChooser {
  public:
@@ -65,6 +68,15 @@ class TransposeChooser {
     return n;
   }
 
+  // Bytes of a position of the tile in all tensors that pass through it.
+  int64_t bytesInTile() const {
+    int64_t bytes = 0;
+    for (const TensorAccess& access : analysis_.group_2) {
+      bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
+    }
+    return bytes;
+  }
+
   int64_t wantedTile(const std::vector<TensorAccess>& group) const {
     int64_t bytes = 1;
     for (const TensorAccess& access : group) {
@@ -76,13 +88,9 @@ class TransposeChooser {
 
   // Runs along both dimensions, as long as the tiles of the second group fit into the first cache.
   int64_t tileInCache() const {
-    int64_t bytes = 0;
-    for (const TensorAccess& access : analysis_.group_2) {
-      bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
-    }
     int64_t tile = kMinTile;
-    while (4 * tile * tile * bytes <= machine_.l1_bytes) {
-      tile *= 2;
+    for (int64_t next = 2 * tile; next * next * bytesInTile() <= machine_.l1_bytes; next *= 2) {
+      tile = next;
     }
     return tile;
   }
@@ -93,8 +101,7 @@ class TransposeChooser {
     int64_t merged = 1;
     while (merged < static_cast<int64_t>(order.size())) {
       const int64_t length = product(TransposeAnalysis::tileAxes(order, merged));
-      // A tail of a tile that is small against the whole is not worth the divisions.
-      const bool fits = length >= tile && (length % tile == 0 || length >= 8 * tile);
+      const bool fits = length >= tile && (length % tile == 0 || length >= kManyTiles * tile);
       const int64_t next = order[order.size() - static_cast<size_t>(merged) - 1];
       if (fits || std::find(others.begin(), others.end(), next) != others.end()) {
         break;
@@ -125,15 +132,11 @@ class TransposeChooser {
     }
     // Threads run along it, for each vector one, of which there may be none.
     params.tile_1 = std::min(params.tile_1, machine_.max_threads_per_block);
-    int64_t bytes = 0;
-    for (const TensorAccess& access : analysis_.group_2) {
-      bytes += dataTypeSizeBits(access.tv->dtype()) / 8;
-    }
     const auto blocks = [&] { return ceilDiv(total_, params.tile_1 * params.tile_2); };
     const auto halve = [&] {
       (params.tile_1 > params.tile_2 ? params.tile_1 : params.tile_2) /= 2;
     };
-    while (params.tile_1 * params.tile_2 * bytes > machine_.shared_per_block) {
+    while (params.tile_1 * params.tile_2 * bytesInTile() > machine_.shared_per_block) {
       halve();
     }
     while (blocks() < machine_.sms && !info_.wantsAnyExtent() &&

@@ -21,7 +21,7 @@ Tile copyTile() {
   Tile tile;
   tile.threads = 256;
   tile.blocks = 1 << 16;
-  tile.requested_bytes = 16 << 10;
+  tile.requested_bytes = 8 << 10;
   tile.reductions = 0;
   return tile;
 }
@@ -30,6 +30,74 @@ TEST(Cost, ACopyTakesWhatTheBandwidthAllows) {
   const MachineModel machine = h200();
   EXPECT_NEAR(machine.memory_bandwidth, 4.425e6, 1e3);
   EXPECT_NEAR(microseconds(copyTile(), kCopy, machine), 1e9 / machine.memory_bandwidth, 1);
+}
+
+TEST(Cost, StreamsTakeLongerWithLessOrMoreUnderWayThanMemoryWants) {
+  const MachineModel machine = h200();
+  const double usual = microseconds(copyTile(), kCopy, machine);
+  Tile crowded = copyTile();
+  crowded.requested_bytes *= 4;
+  EXPECT_NEAR(microseconds(crowded, kCopy, machine) / usual, 1 + 2 * machine.crowded_slower, 0.001);
+  // A thread that has loaded much takes the place of others: half of them remain.
+  Tile hungry = copyTile();
+  hungry.requested_bytes = 4 << 10;
+  EXPECT_EQ(registersHolding(0, machine), machine.streaming_registers);
+  const double of_many = microseconds(hungry, kCopy, machine);
+  hungry.registers = registersHolding(128, machine);
+  EXPECT_EQ(hungry.registers, 64);
+  EXPECT_NEAR(microseconds(hungry, kCopy, machine) / of_many, 2, 0.01);
+}
+
+TEST(Cost, InstructionsCountWhereTheyAreMany) {
+  const MachineModel machine = h200();
+  // The same vectors: by a thread each, or four by one, which has the first indices once.
+  Tile one = copyTile();
+  one.instructions = instructionsOf(2, 16, machine);
+  Tile four = copyTile();
+  four.blocks /= 4;
+  four.instructions = instructionsOf(8, 64, machine);
+  EXPECT_LT(microseconds(four, kCopy, machine), microseconds(one, kCopy, machine));
+  // A thread that has few beside it: these take turns less often than its instructions take.
+  const Traffic small = {1e5, 1e5};
+  one.blocks = 8;
+  four.blocks = 2;
+  EXPECT_GT(four.instructions, one.instructions);
+  one.requested_bytes = small.read / 8;
+  four.requested_bytes = small.read / 2;
+  EXPECT_GT(microseconds(four, small, machine), microseconds(one, small, machine));
+  // Idle threads have instructions too.
+  Tile idle = copyTile();
+  idle.instructions = one.instructions;
+  const double busy = microseconds(idle, kCopy, machine);
+  idle.threads += kWarp;
+  EXPECT_GT(microseconds(idle, kCopy, machine), busy);
+}
+
+TEST(Cost, TheLastIterationsOfLongBlocksAreAlone) {
+  const MachineModel machine = h200();
+  Tile rows = copyTile();
+  rows.blocks = 1 << 14;
+  rows.requested_bytes = 8 << 10;
+  const double once = microseconds(rows, kCopy, machine);
+  rows.iterations = 16;
+  const double often = microseconds(rows, kCopy, machine);
+  const double answer =
+      machine.busy_bytes * static_cast<double>(machine.sms) / machine.memory_bandwidth;
+  EXPECT_NEAR(often - once, 15 * answer, 0.01);
+}
+
+TEST(Cost, TheFirstOfTilesThatAreAsFastIsTaken) {
+  const MachineModel machine = h200();
+  Tile slower = copyTile();
+  slower.requested_bytes /= 2;
+  Tile as_fast = copyTile();
+  as_fast.requested_bytes *= 1.1;
+  EXPECT_EQ(fastestOf({slower, copyTile(), as_fast}, kCopy, machine), 1);
+  EXPECT_EQ(fastestOf({copyTile(), as_fast}, kCopy, machine), 0);
+  EXPECT_EQ(fastestOf({as_fast, copyTile()}, kCopy, machine), 0);
+  Tile impossible = copyTile();
+  impossible.shared_bytes = 228 << 10;
+  EXPECT_EQ(fastestOf({impossible, slower}, kCopy, machine), 1);
 }
 
 TEST(Cost, FewBlocksShortAccessesAndWaitingTakeLonger) {

@@ -7,7 +7,7 @@ its inputs are and what torch computes of them in float64.
 
 Sizes are small, for tests. With NVFUSER_SPELLING_SIZES=model in the environment when the families
 are imported they are those of models, 2^24 elements and more in each large tensor, for
-benchmarks/spellings.py. Inputs lie on torch's default device.
+benchmarks/spelling_times.py. Inputs lie on torch's default device.
 """
 
 from __future__ import annotations
