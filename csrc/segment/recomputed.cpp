@@ -3,14 +3,16 @@
 #include <segment/recomputed.h>
 
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/input_bits.h>
 #include <segment/kernel_size.h>
 #include <segment/repeated.h>
+#include <segment/slices.h>
 #include <segment/traffic.h>
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -22,6 +24,15 @@ namespace nvfuser {
 namespace {
 
 using Exprs = std::vector<Expr*>;
+
+// What lookups of all elements of a tensor move, each a sector of a line.
+double sectorsOf(const Val* found) {
+  constexpr double kSectorBits = 32 * 8;
+  return sizeOf(found) * kSectorBits / static_cast<double>(dataTypeSizeBits(found->dtype()));
+}
+
+// Of what the kernels move, which is as much as they may move more for less memory.
+constexpr double kLittle = 0.01;
 
 class Recomputer {
  public:
@@ -72,10 +83,16 @@ class Recomputer {
     return out;
   }
 
+  static bool countsOrFills(const Expr* e) {
+    return e->kind() == ExprKind::IotaOp || e->kind() == ExprKind::FullOp;
+  }
+
   // What computes the tensors, of which tensors in memory.
   struct Chain {
     std::unordered_set<const Expr*> exprs;
     std::unordered_set<const Val*> leaves;
+    std::unordered_set<const Val*> tables; // of lookups
+    double looked_up = 0;                  // bytes that lookups move
   };
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
@@ -93,11 +110,21 @@ class Recomputer {
         continue;
       }
       const bool is_slice = e->kind() == ExprKind::SliceOp;
-      if ((!isComputedByElement(e) && !is_slice) || chain.exprs.size() > kMostOps) {
+      const TensorView* table = lookedUpTensor(e);
+      if ((!isComputedByElement(e) && !is_slice && table == nullptr && !countsOrFills(e)) ||
+          chain.exprs.size() > kMostOps) {
         return std::nullopt;
       }
       for (const TensorView* in : tensorInputs(e)) {
-        if (in->isFusionInput() || (in_memory_.count(in) != 0 && computed.count(in) == 0)) {
+        const bool is_there =
+            in->isFusionInput() || (in_memory_.count(in) != 0 && computed.count(in) == 0);
+        if (in == table) {
+          if (!is_there) {
+            return std::nullopt;
+          }
+          chain.tables.insert(in);
+          chain.looked_up += sectorsOf(e->output(0));
+        } else if (is_there) {
           chain.leaves.insert(in);
         } else if (is_slice && !isWideningCast(in->definition())) {
           return std::nullopt; // all of it would be computed for a part
@@ -116,6 +143,7 @@ class Recomputer {
     }
     double less = 0;
     double more = 0;
+    double moved = 0;
     std::set<size_t> changed{maker};
     for (const TensorView* tv : tensors) {
       const std::vector<size_t>& readers = readers_[tv];
@@ -126,43 +154,42 @@ class Recomputer {
       for (const Val* leaf : chain->leaves) {
         more += s == maker || reads(segments_[s], leaf) ? 0 : sizeOf(leaf);
       }
+      more += s == maker ? 0 : chain->looked_up;
+      moved += traffic(segments_[s]);
     }
-    // As many bytes are less memory still.
-    if (more > less || !replace(changed, *chain)) {
+    // As many bytes are less memory still, and so are a few more.
+    if (more > less + kLittle * moved || !replace(maker, changed, *chain)) {
       return false;
     }
     for (const TensorView* tv : tensors) {
       in_memory_.erase(tv);
-      readers_.erase(tv);
-    }
-    for (const Val* leaf : chain->leaves) {
-      std::vector<size_t>& readers = readers_[leaf];
-      std::erase_if(readers, [&](size_t s) { return changed.count(s) != 0; });
-      std::copy_if(changed.begin(), changed.end(), std::back_inserter(readers),
-                   [&](size_t s) { return reads(segments_[s], leaf); });
     }
     return true;
   }
 
   // All of the segments stay what they are, or nothing is changed.
-  bool replace(const std::set<size_t>& changed, const Chain& chain) {
+  bool replace(size_t maker, const std::set<size_t>& changed, const Chain& chain) {
     Exprs fresh;
     for (const Expr* e : chain.exprs) {
       if (whole_.repeated.insert(e).second) {
         fresh.push_back(const_cast<Expr*>(e));
       }
     }
-    std::vector<std::pair<size_t, Segment>> made;
+    std::map<size_t, Exprs> exprs;
+    for (const size_t s : changed) {
+      exprs[s] = whole_.withoutRepeated(segments_[s].exprs);
+    }
+    moveDetached(maker, exprs);
+    std::map<size_t, Segment> made;
     for (const size_t s : changed) {
       const Segment& old = segments_[s];
-      const Exprs exprs = whole_.withoutRepeated(old.exprs);
-      if (exprs.empty()) {
-        made.emplace_back(s, Segment());
+      Segment segment;
+      if (exprs[s].empty()) {
+        made.emplace(s, std::move(segment));
         continue;
       }
-      Segment segment;
-      if (isKernel(old) && whyTooLarge(whole_.withRepeated(exprs)).empty()) {
-        segment = extractSegment(whole_, exprs);
+      if (isKernel(old) && whyTooLarge(whole_.withRepeated(exprs[s])).empty()) {
+        segment = extractSegment(whole_, exprs[s]);
         segment.scheduler = judge_(segment.fusion.get()).scheduler;
         segment.note = old.note;
       }
@@ -172,12 +199,46 @@ class Recomputer {
         }
         return false;
       }
-      made.emplace_back(s, std::move(segment));
+      made.emplace(s, std::move(segment));
     }
     for (auto& [s, segment] : made) {
+      for (const Val* in : segments_[s].inputs) {
+        std::erase(readers_[in], s);
+      }
       segments_[s] = std::move(segment);
+      for (const Val* in : segments_[s].inputs) {
+        readers_[in].push_back(s);
+      }
     }
     return true;
+  }
+
+  // What else a kernel computes of the labels that it looked up with has nothing in common with its
+  // rows any more: it goes to the first kernel that reads it.
+  void moveDetached(size_t maker, std::map<size_t, Exprs>& exprs) const {
+    const std::vector<Exprs> parts = components(whole_, exprs[maker], /*by_inputs=*/true);
+    for (const Exprs& part : parts) {
+      const size_t to = firstReaderOf(part, maker);
+      if (parts.size() > 1 && exprs.count(to) != 0 &&
+          std::all_of(part.begin(), part.end(), isComputedByElement)) {
+        std::erase_if(exprs[maker], [&](const Expr* e) {
+          return std::find(part.begin(), part.end(), e) != part.end();
+        });
+        exprs[to].insert(exprs[to].end(), part.begin(), part.end());
+      }
+    }
+  }
+
+  // Behind its maker; the number of segments if there is none.
+  size_t firstReaderOf(const Exprs& part, size_t maker) const {
+    for (size_t s = maker + 1; s < segments_.size(); ++s) {
+      for (const Expr* e : part) {
+        if (reads(segments_[s], e->output(0))) {
+          return s;
+        }
+      }
+    }
+    return segments_.size();
   }
 
   std::vector<Segment>& segments_;
