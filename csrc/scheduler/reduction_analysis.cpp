@@ -31,7 +31,8 @@ bool changesDims(const Expr* e) {
 bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
   const auto ids = logicalIds(tv);
   return std::all_of(tv->uses().begin(), tv->uses().end(), [&](const Expr* use) {
-    return lookedUpTensor(use) == tv && ids[static_cast<size_t>(lookedUpDim(use))] == id;
+    return use->kind() != ExprKind::RollOp && lookedUpTensor(use) == tv &&
+           ids[static_cast<size_t>(lookedUpDim(use))] == id;
   });
 }
 

@@ -376,7 +376,7 @@ void ReductionChooser::chooseInner() {
 bool ReductionChooser::shareLookups(int64_t vectors) {
   const auto& exprs = fusion_->exprs();
   if (params_->align_rows || std::none_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
-        return lookedUpTensor(e) != nullptr &&
+        return lookedUpTensor(e) != nullptr && e->kind() != ExprKind::RollOp &&
                analysis_.hasReducedDims(e->output(0)->as<TensorView>());
       })) {
     return false;

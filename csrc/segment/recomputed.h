@@ -19,4 +19,9 @@ namespace nvfuser {
 void recomputeWhatIsCheap(std::vector<Segment>& segments, WholeFusion& whole,
                           const SegmentJudge& judge);
 
+// A tensor that a library reads is written; kernels after that compute it again of inputs and
+// results for no more bytes if notably less memory is in use at a time then.
+void recomputeForMemory(std::vector<Segment>& segments, WholeFusion& whole,
+                        const SegmentJudge& judge);
+
 } // namespace nvfuser

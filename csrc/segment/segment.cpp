@@ -72,6 +72,7 @@ class Segmenter {
       moveOutputs();
       joinIndependentReductions(result_.segments, whole_, judge_);
       recomputeWhatIsCheap(result_.segments, whole_, judge_);
+      recomputeForMemory(result_.segments, whole_, judge_);
       readBeforeWriting(result_.segments);
     }
     for (Expr* e : last) {

@@ -155,3 +155,53 @@ def test_an_input_that_is_written_over_is_not_read_later() -> None:
     mean = fd.execute([x, label])[0]
     close(mean, torch.nn.functional.cross_entropy(before.double(), label))
     assert torch.equal(x, before * 2)
+
+
+def test_what_a_library_read_is_not_kept_for_a_later_kernel() -> None:
+    """While the mask of the groups is there, the scores are not: they are computed again."""
+    x, gate = torch.randn(256, 512, device=DEVICE), torch.randn(256, 8, device=DEVICE)
+    bias = torch.randn(512, device=DEVICE)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        logits, gates, shift = (fd.from_pytorch(t) for t in (x, gate, bias))
+        scores = ops.add(ops.sigmoid(logits), ops.broadcast(shift, [True, False]))
+        best, _ = ops.topk(scores, 12, 1, True, True)
+        least = ops.broadcast(ops.min(best, [1]), [False, True])
+        groups = ops.broadcast(ops.gt(gates, least), [False, False, True])
+        mask = ops.reshape(ops.expand(groups, [256, 8, 64]), [256, 512])
+        kept = ops.where(mask, scores, 0.0)
+        top = ops.broadcast(ops.max(kept, [1]), [False, True])
+        fd.add_output(ops.sum(ops.exp(ops.sub(kept, top)), [1]))
+    (out,) = fd.execute([x, gate, bias])
+    wide = x.double().sigmoid() + bias.double()
+    least = wide.topk(12, 1).values.amin(1, keepdim=True)
+    chosen = (gate.double() > least).repeat_interleave(64, 1)
+    values = torch.where(chosen, wide, 0.0)
+    close(out, (values - values.amax(1, keepdim=True)).exp().sum(1))
+    report = explain(fd, [x, gate, bias], measure=False)
+    assert report.peak_bytes < x.nbytes + chosen.nbytes, str(report)
+
+
+def test_sines_of_repeated_angles_are_not_handed_on() -> None:
+    """Two kernels rotate a tensor each, and compute them of half as many angles."""
+    q, k = (torch.randn(64, 4, 80, device=DEVICE) for _ in range(2))
+    angle = torch.randn(64, 40, device=DEVICE)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        a, b, angles = (fd.from_pytorch(t, static_sizes=True) for t in (q, k, angle))
+
+        def repeated(tv: Any) -> Any:
+            twice = ops.expand(ops.broadcast(tv, [False, True, False]), [64, 2, 40])
+            return ops.broadcast(ops.reshape(twice, [64, 80]), [False, True, False])
+
+        cosine, sine = repeated(ops.cos(angles)), repeated(ops.sin(angles))
+        for tv in (a, b):
+            first, second = (ops.slice(tv, [0, 0, s], [64, 4, s + 40]) for s in (0, 40))
+            turned = ops.cat([ops.neg(second), first], 2)
+            fd.add_output(ops.add(ops.mul(tv, cosine), ops.mul(turned, sine)))
+    outputs, beyond = run(fd, [q, k, angle])
+    for out, tv in zip(outputs, (q.double(), k.double()), strict=True):
+        cosine, sine = (f(angle.double()).repeat(1, 2)[:, None] for f in (torch.cos, torch.sin))
+        turned = torch.cat([-tv[..., 40:], tv[..., :40]], 2)
+        close(out, tv * cosine + turned * sine)
+    assert beyond == 0
