@@ -239,8 +239,13 @@ void Planner::Call::addPart(const OutputPart& output_part) {
   shape.dtype = view.dtype;
   shape.sizes.assign(sizes.begin(), sizes.end());
   shape.strides.assign(view.strides, view.strides + view.rank);
-  shape.storage_elements = TensorLayout{sizes, Shape(view.strideSpan())}.storageElements();
+  if (sizes.size() < shape.strides.size()) {
+    shape.strides.erase(shape.strides.begin() + static_cast<std::ptrdiff_t>(output_part.dim));
+  }
+  shape.storage_elements =
+      TensorLayout{sizes, Shape(std::span<const int64_t>(shape.strides))}.storageElements();
   view.data = static_cast<std::byte*>(view.data) + offset;
+  view.rank = static_cast<int32_t>(sizes.size());
   view.sizes = shape.sizes.data();
   view.strides = shape.strides.data();
   view.storage_elements = shape.storage_elements;

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -111,6 +112,52 @@ class SharedLoops {
   DisjointSets<const TensorView*> sets_;
 };
 
+// What was given the dimension of a concatenation by a broadcast, and no other: null if the part is
+// no such column.
+TensorView* columnOf(const TensorView* part, int64_t dim) {
+  const auto* op = tryAs<BroadcastOp>(part->definition());
+  if (op == nullptr) {
+    return nullptr;
+  }
+  const std::vector<bool>& is_new = op->isBroadcastDim();
+  return is_new.size() > 1 && is_new[static_cast<size_t>(dim)] &&
+                 std::count(is_new.begin(), is_new.end(), true) == 1
+             ? op->input(0)->as<TensorView>()
+             : nullptr;
+}
+
+// Columns lie element beside element, so that they are not written by vectors, but with few in
+// common they would be computed with that anyway: what several take notable work for is worth more.
+bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
+  constexpr size_t kFewestOps = 8; // [hand]
+  constexpr size_t kMostVisited = 512;
+  std::unordered_map<const Expr*, size_t> last_part; // that it is computed for
+  std::unordered_set<const Expr*> shared;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::vector<const Expr*> stack{parts[p]->definition()};
+    while (!stack.empty() && last_part.size() < kMostVisited) {
+      const Expr* e = stack.back();
+      stack.pop_back();
+      if (e == nullptr) {
+        continue;
+      }
+      const auto [it, is_first] = last_part.try_emplace(e, p);
+      if (!is_first && it->second == p) {
+        continue;
+      }
+      it->second = p;
+      const auto* op = tryAs<ElementwiseOp>(e);
+      if (!is_first && op != nullptr && op->op() != OpType::Cast) {
+        shared.insert(e);
+      }
+      for (const TensorView* in : tensorInputs(e)) {
+        stack.push_back(in->definition());
+      }
+    }
+  }
+  return shared.size() >= kFewestOps;
+}
+
 } // namespace
 
 std::vector<CatInParts> catsInParts(const Fusion* fusion) {
@@ -126,9 +173,18 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
         !hasOneLoopPerDim(out)) {
       continue;
     }
-    CatInParts each{cat, {}, true, {}};
-    const std::vector<TensorView*> parts = ops_utils::joinedBy(cat);
+    CatInParts each{cat, {}, false, true, {}};
+    std::vector<TensorView*> parts = ops_utils::joinedBy(cat);
     bool fits = !parts.empty() && parts.size() <= kMostParts;
+    if (fits && std::all_of(parts.begin(), parts.end(), [&](const TensorView* part) {
+          return columnOf(part, cat->dim()) != nullptr;
+        })) {
+      for (TensorView*& part : parts) {
+        part = columnOf(part, cat->dim());
+      }
+      each.of_columns = true;
+      fits = haveMuchInCommon(parts);
+    }
     for (size_t p = 0; fits && p < parts.size(); ++p) {
       TensorView* part = parts[p];
       const Making::Kind kind = making.of(part);

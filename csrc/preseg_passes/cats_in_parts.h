@@ -14,7 +14,9 @@ namespace nvfuser {
 // A concatenation of computed tensors that is an output, and read by nobody else.
 struct CatInParts {
   CatOp* cat = nullptr;
+  // Columns, as a stack joins them, lack the dimension along which they lie side by side.
   std::vector<TensorView*> parts;
+  bool of_columns = false;
   // Each is computed element by element, with the loops of the others, if these have its size.
   bool in_one_kernel = false;
   // For each part: it needs a kernel that does not compute the others, as it depends on reductions,

@@ -11,6 +11,7 @@
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
 #include <preseg_passes/rewriter.h>
+#include <transform/cache.h>
 
 #include <algorithm>
 #include <map>
@@ -41,6 +42,9 @@ class Sinker : public Rewriter {
     const auto* op = static_cast<const ElementwiseOp*>(e);
     auto* out = op->out()->as<TensorView>();
     TensorView* by = beforeBroadcasts(op, out);
+    if (by == nullptr) {
+      by = beforeReshape(op, out);
+    }
     if (by == nullptr || !replace(out, by)) {
       withoutExpanding(op, out);
     }
@@ -95,6 +99,53 @@ class Sinker : public Rewriter {
     }
     auto* narrow = make(op->op(), out->dtype(), operands, out)->as<TensorView>();
     return expandedLike(out, broadcast(narrow, common));
+  }
+
+  // A reshape of what was repeated, such as a mask of groups seen as one of their elements: of one
+  // operand, as others have dimensions of their own. Null if it is none.
+  TensorView* beforeReshape(const ElementwiseOp* op, TensorView* out) {
+    const auto isTensor = [](const Val* v) { return v->isTensor(); };
+    if (std::count_if(op->inputs().begin(), op->inputs().end(), isTensor) != 1) {
+      return nullptr;
+    }
+    auto* viewed =
+        (*std::find_if(op->inputs().begin(), op->inputs().end(), isTensor))->as<TensorView>();
+    Expr* reshape = viewed->definition();
+    if (reshape == nullptr || reshape->kind() != ExprKind::ReshapeOp ||
+        viewed->uses().size() != 1 || viewed->isFusionOutput() ||
+        viewed->domain()->hasAllocation()) {
+      return nullptr;
+    }
+    // A copy gives what is expanded the dimensions of a tensor that is.
+    Expr* copy = reshape->input(0)->definition();
+    auto* repeated = reshape->input(0)->as<TensorView>();
+    if (copy != nullptr && copy->kind() == ExprKind::LoadStoreOp && !repeated->hasRoot()) {
+      repeated = copy->input(0)->as<TensorView>();
+    } else {
+      copy = nullptr;
+    }
+    const std::optional<Spread> spread = spreadOf(repeated);
+    if (!spread.has_value() || beforeExpanding(repeated) == repeated) {
+      return nullptr;
+    }
+    std::vector<Val*> operands = op->inputs();
+    std::replace(operands.begin(), operands.end(), static_cast<Val*>(viewed),
+                 static_cast<Val*>(spread->source));
+    auto* narrow = make(op->op(), out->dtype(), operands, out)->as<TensorView>();
+    TensorView* wide = expandedLike(repeated, broadcast(narrow, spread->flags));
+    if (copy != nullptr) {
+      wide = copyTo(copy, wide, out->dtype());
+    }
+    TensorView* view = copyTo(reshape, wide, out->dtype());
+    return view;
+  }
+
+  // The same operation of another tensor and type.
+  TensorView* copyTo(Expr* e, TensorView* in, DataType dtype) const {
+    auto* old = e->output(0)->as<TensorView>();
+    auto* out = IrBuilder::create<TensorView>(newTensorLike(old)->domain(), dtype);
+    copyExprWith(fusion_, e, {{e->input(0), in}, {old, out}});
+    return out;
   }
 
   // What is broadcast along the dimensions that are not common.

@@ -24,7 +24,8 @@ struct OutputView {
   TensorView* returned = nullptr;
 };
 
-// An output that kernels make, and that lies in one that is returned, which none of them makes.
+// An output that kernels make, and that lies in one that is returned, which none of them makes. It
+// may lack `dim`: then it has one element of it.
 struct OutputPart {
   TensorView* part = nullptr;
   TensorView* whole = nullptr;

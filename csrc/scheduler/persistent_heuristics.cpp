@@ -455,7 +455,7 @@ void ReductionChooser::loadPersistentRowsInBulk() {
 
 // The next iterations of a block are on their way while it sums.
 void ReductionChooser::reduceInBulk() {
-  if (!info_.wishes().bulk_reductions || !canBulkLoadRows()) {
+  if (!info_.wishes().bulk_reductions || params_->cluster_size > 1 || !canBulkLoadRows()) {
     return;
   }
   const LaunchParams& l = params_->lparams;

@@ -278,6 +278,13 @@ class Chooser {
     params.not_vectorized = best.not_vectorized;
   }
 
+  // All of it is accessed element by element, and neighbouring threads with vectors of others would
+  // be so many elements apart.
+  bool isStrided(const Tensor& t) const {
+    const std::vector<MemoryDim> memory = memoryDims(t.access.tv);
+    return t.elements == total_ && !memory.empty() && !memory.back().contiguous;
+  }
+
   struct Vectors {
     int64_t width = 1;
     std::vector<int64_t> not_vectorized; // numbers of accesses
@@ -295,6 +302,9 @@ class Chooser {
       double accesses = 0;
       for (const Tensor& t : tensors_) {
         if (!isVectorizable(analysis_, *t.access.version, axes)) {
+          if (isStrided(t)) {
+            tensors[t.access.position].first = t.bits * t.elements;
+          }
           continue;
         }
         const bool fits = canUseVectors(analysis_, t.access, axes, width, info_);

@@ -31,7 +31,8 @@ KnownCat known(const CatInParts& cat) {
     std::vector<Val*>& extents = out.extents.emplace_back();
     std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
                    [](const IterDomain* id) { return id->extent(); });
-    out.lengths.push_back(extents[static_cast<size_t>(cat.cat->dim())]);
+    out.lengths.push_back(cat.of_columns ? cat.cat->fusion()->oneVal()
+                                         : extents[static_cast<size_t>(cat.cat->dim())]);
   }
   return out;
 }

@@ -27,6 +27,15 @@ bool changesDims(const Expr* e) {
   }
 }
 
+// All that read the tensor look up along this dimension, which no loop runs over.
+bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
+  const auto ids = logicalIds(tv);
+  return std::all_of(tv->uses().begin(), tv->uses().end(), [&](const Expr* use) {
+    return use->kind() != ExprKind::RollOp && lookedUpTensor(use) == tv &&
+           ids[static_cast<size_t>(lookedUpDim(use))] == id;
+  });
+}
+
 } // namespace
 
 TensorView* widestReduction(const std::vector<TensorView*>& reductions) {
@@ -148,7 +157,8 @@ bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims
     const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
       return dims.within_thread.count(graph_.group(dim.id)) == 0;
     });
-    if (memory.size() > most && innermost != memory.rend()) {
+    if (memory.size() > most && innermost != memory.rend() &&
+        !isOnlySearched(in->as<TensorView>(), innermost->id)) {
       most = memory.size();
       fastest = dims.along.count(graph_.group(innermost->id)) != 0;
     }
@@ -656,7 +666,8 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
     const std::vector<MemoryDim> memory = memoryDims(in->as<TensorView>());
     const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
                                         [&](const MemoryDim& dim) { return !isShortDim(dim.id); });
-    if (memory.size() > most && innermost != memory.rend()) {
+    if (memory.size() > most && innermost != memory.rend() &&
+        !isOnlySearched(in->as<TensorView>(), innermost->id)) {
       most = memory.size();
       fastest = isReducedDim(innermost->id);
     }

@@ -64,6 +64,7 @@ class ReductionChooser {
   void bindRows(int64_t threads_x);
   void bindAnyRows(int64_t most_threads, int64_t most_rows);
   void chooseInner();
+  bool shareLookups(int64_t vectors);
   void splitInnerOverGrid(int64_t iterations);
 
   // --- reductions of columns ---

@@ -370,6 +370,9 @@ void ReductionChooser::chooseInner() {
     return;
   }
   const int64_t vectors = vectorsOfRow();
+  if (shareLookups(vectors)) {
+    return;
+  }
   const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
   const int64_t threads = fastestThreads(vectors, unroll);
   params_->unroll_factor_top_of_vectorization = unroll;
@@ -408,6 +411,32 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const 
     tiles.push_back(tile);
   }
   return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);
+}
+
+// What is looked up for the elements of a few rows: each lookup waits for its position, and an SM
+// serves one line in a cycle. The blocks of a cluster share them, and each thread has all of its
+// own on their way at once.
+bool ReductionChooser::shareLookups(int64_t vectors) {
+  const auto& exprs = fusion_->exprs();
+  if (params_->align_rows || std::none_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
+        return lookedUpTensor(e) != nullptr && e->kind() != ExprKind::RollOp &&
+               analysis_.hasReducedDims(e->output(0)->as<TensorView>());
+      })) {
+    return false;
+  }
+  const int64_t unroll = std::max<int64_t>(2 * kFewElements / vector_, 1);
+  const int64_t threads = machine_.fewThreads();
+  const int64_t wanted = std::min(ceilDiv(vectors, threads * unroll), machine_.sms / kept_);
+  const int64_t blocks = std::min(
+      {powerOfTwoUpTo(std::max<int64_t>(wanted, 1)), machine_.usual_cluster, machine_.max_cluster});
+  if (blocks < 2) {
+    return false;
+  }
+  params_->unroll_factor_top_of_vectorization = unroll;
+  params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+  blocks_ = kept_;
+  bindCluster(blocks);
+  return true;
 }
 
 // Too few rows to fill the device: several blocks share a row.

@@ -81,7 +81,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Row groups of clusters reduce the next row while the blocks combine what they have of this
   // one.
   bool prefetch_reduction = false;
-  // Blocks of a thread-block cluster that share a persistent row or column; 1 for none.
+  // Blocks of a thread-block cluster that share a persistent row or column, or what is looked up
+  // for a row; 1 for none.
   int64_t cluster_size = 1;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
   std::vector<int64_t> vector_widths;

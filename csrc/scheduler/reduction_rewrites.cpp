@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
+#include <base/integer_math.h>
 #include <preseg_passes/column_reductions.h>
 #include <preseg_passes/generate_topk.h>
 #include <scheduler/reduction.h>
@@ -19,6 +20,28 @@ const std::optional<RowsAndColumns>& rowsAndColumns(WholeDefinition& definition)
     cache.data = std::make_shared<const Found>(findRowsAndColumns(definition.fusion()));
   }
   return *static_cast<const Found*>(cache.data.get());
+}
+
+// Bytes that the device has time for while the rows are read twice, by a kernel for the sums of
+// rows and one for the rest, are fewer than while row groups read them once: clusters of more
+// blocks than usual leave some multiprocessors idle, groups of few rows have unequal shares, and
+// what L2 holds of the rows is read again from there. What is written of the rows counts for both.
+bool areReadTwice(const GroupedRows& grouped, const RowGroups& groups,
+                  const MachineModel& machine) {
+  if (groups.count <= 0 || groups.cluster <= machine.usual_cluster) {
+    return false;
+  }
+  const auto elements = static_cast<double>(grouped.rows * grouped.columns);
+  const double bytes = elements * static_cast<double>(grouped.row_bytes);
+  constexpr double kHeld = 0.8; // of L2, as other tensors take some [hand]
+  const bool is_held = bytes <= kHeld * static_cast<double>(machine.l2_bytes);
+  const double twice = bytes + bytes / (is_held ? machine.l2_speed : 1);
+  const double partials =
+      static_cast<double>(groups.count * grouped.columns * grouped.sums) * 2 * sizeof(float);
+  const int64_t iterations = ceilDiv(grouped.rows, groups.count);
+  const double busy = static_cast<double>(grouped.rows * groups.cluster) /
+                      static_cast<double>(iterations * machine.sms);
+  return twice < (bytes + partials) / std::min(busy, 1.0);
 }
 
 // Kernels whose blocks take one row after the other keep sums of the columns.
@@ -41,6 +64,9 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.num_row_groups = rowGroupsOf(wanted.any_row_groups, grouped, definition.machine());
   } else {
     wanted.row_groups = chooseRowGroups(grouped, definition.machine());
+    if (areReadTwice(grouped, wanted.row_groups, definition.machine())) {
+      wanted.row_groups = RowGroups();
+    }
     wanted.num_row_groups = wanted.row_groups.count;
     wanted.rewrites.rows_at_once = wanted.row_groups.rows_of_block;
   }

@@ -185,9 +185,10 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
     const int64_t unroll = params_.unroll_factor_top_of_vectorization;
     IterDomain* threads = splitThreadsOfRow(row);
     IterDomain* unrolled = unroll > 1 ? splitInner(row, unroll) : nullptr;
-    IterDomain* blocks =
-        params_.cross_grid_inner_reduction ? splitOuter(row, params_.lparams.gdimy()) : nullptr;
-    place(blocks, ParallelType::BIDy);
+    IterDomain* blocks = params_.cross_grid_inner_reduction
+                             ? splitOuter(row, params_.lparams.gdimy())
+                             : splitBlocksOfRow(row);
+    placeSharingBlocks(blocks);
     if (params_.bulk_loads) { // an iteration for the whole block
       place(row);
       axes_.bulk = static_cast<int64_t>(order_.size());

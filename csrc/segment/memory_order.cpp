@@ -221,6 +221,12 @@ class MemoryOrder {
 
 } // namespace
 
+double peakBytes(const std::vector<Segment>& segments) {
+  std::vector<size_t> order(segments.size());
+  std::iota(order.begin(), order.end(), 0);
+  return MemoryOrder(segments).peakOf(order);
+}
+
 void orderForMemory(std::vector<Segment>& segments) {
   if (segments.size() < 2 || std::any_of(segments.begin(), segments.end(), writesInPlace)) {
     return;

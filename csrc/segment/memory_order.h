@@ -15,4 +15,7 @@ namespace nvfuser {
 // changed where tensors are written in place, as then it matters when others are read.
 void orderForMemory(std::vector<Segment>& segments);
 
+// Bytes of all tensors that segments make, where they are the most, in the order given.
+double peakBytes(const std::vector<Segment>& segments);
+
 } // namespace nvfuser

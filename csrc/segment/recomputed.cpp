@@ -3,14 +3,17 @@
 #include <segment/recomputed.h>
 
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/input_bits.h>
 #include <segment/kernel_size.h>
+#include <segment/memory_order.h>
 #include <segment/repeated.h>
+#include <segment/slices.h>
 #include <segment/traffic.h>
 
 #include <algorithm>
-#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <unordered_map>
@@ -23,18 +26,56 @@ namespace {
 
 using Exprs = std::vector<Expr*>;
 
+// What lookups of all elements of a tensor move, each a sector of a line.
+double sectorsOf(const Val* found) {
+  constexpr double kSectorBits = 32 * 8;
+  return sizeOf(found) * kSectorBits / static_cast<double>(dataTypeSizeBits(found->dtype()));
+}
+
+// Of what the kernels move, which is as much as they may move more for less memory.
+constexpr double kLittle = 0.01;
+// As many bytes but for a row of weights.
+constexpr double kAsMany = 1.01;
+
 class Recomputer {
  public:
   Recomputer(std::vector<Segment>& segments, WholeFusion& whole, const SegmentJudge& judge)
       : segments_(segments), whole_(whole), judge_(judge) {}
 
-  void run() {
-    for (size_t s = 0; s < segments_.size(); ++s) {
-      in_memory_.insert(segments_[s].outputs.begin(), segments_[s].outputs.end());
-      for (const Val* in : segments_[s].inputs) {
-        readers_[in].push_back(s);
+  void forMemory() {
+    constexpr size_t kMostTries = 16; // so that planning stays linear
+    constexpr double kNotably = 0.99;
+    findReaders();
+    double least = peakBytes(segments_);
+    size_t tries = 0;
+    for (size_t maker = 0; maker < segments_.size(); ++maker) {
+      const std::vector<Val*> made = segments_[maker].outputs;
+      for (const Val* v : made) {
+        const auto* tv = v->as<TensorView>();
+        const std::vector<size_t>& readers = readers_[tv];
+        const auto is_kernel = [&](size_t s) { return isKernel(segments_[s]); };
+        if (tv->isFusionOutput() || std::all_of(readers.begin(), readers.end(), is_kernel) ||
+            ++tries > kMostTries) {
+          continue;
+        }
+        std::map<size_t, Segment> before = computeWhereRead(tv);
+        const double now = before.empty() ? least : peakBytes(segments_);
+        if (now < kNotably * least) {
+          least = now;
+          for (const auto& [s, segment] : before) {
+            computes_again_.insert(s);
+          }
+          continue;
+        }
+        for (auto& [s, segment] : before) {
+          segments_[s] = std::move(segment);
+        }
       }
     }
+  }
+
+  void run() {
+    findReaders();
     for (size_t maker = segments_.size(); maker-- > 0;) {
       const std::vector<const TensorView*> handed_on = handedOn(segments_[maker]);
       if (!handed_on.empty() && !recompute(maker, handed_on) && handed_on.size() > 1) {
@@ -47,6 +88,57 @@ class Recomputer {
   }
 
  private:
+  void findReaders() {
+    for (size_t s = 0; s < segments_.size(); ++s) {
+      in_memory_.insert(segments_[s].outputs.begin(), segments_[s].outputs.end());
+      for (const Val* in : segments_[s].inputs) {
+        readers_[in].push_back(s);
+      }
+    }
+  }
+
+  // Kernels that read it compute it where that moves no more. The segments that they were.
+  std::map<size_t, Segment> computeWhereRead(const TensorView* tv) {
+    constexpr size_t kFewOps = 16;
+    std::map<size_t, Segment> before;
+    const std::optional<Chain> chain = chainOf({tv});
+    const auto isKept = [](const Val* v) { return v->isFusionInput() || v->isFusionOutput(); };
+    if (!chain.has_value() || chain->exprs.size() > kFewOps || !chain->tables.empty() ||
+        !std::all_of(chain->leaves.begin(), chain->leaves.end(), isKept)) {
+      return before;
+    }
+    std::vector<const Expr*> fresh;
+    for (const Expr* e : chain->exprs) {
+      if (whole_.repeated.count(e) == 0) {
+        fresh.push_back(e);
+      }
+    }
+    for (const size_t s : std::vector<size_t>(readers_[tv])) {
+      Segment& old = segments_[s];
+      double more = 0;
+      for (const Val* leaf : chain->leaves) {
+        more += reads(old, leaf) ? 0 : sizeOf(leaf);
+      }
+      const Exprs exprs = whole_.withoutRepeated(old.exprs);
+      // It is repeated for this one alone.
+      whole_.repeated.insert(fresh.begin(), fresh.end());
+      if (isKernel(old) && computes_again_.count(s) == 0 && more <= kAsMany * sizeOf(tv) &&
+          whyTooLarge(whole_.withRepeated(exprs)).empty()) {
+        Segment segment = extractSegment(whole_, exprs);
+        segment.scheduler = judge_(segment.fusion.get()).scheduler;
+        segment.note = old.note;
+        if (segment.scheduler == old.scheduler) {
+          before.emplace(s, std::move(old));
+          old = std::move(segment);
+        }
+      }
+      for (const Expr* e : fresh) {
+        whole_.repeated.erase(e);
+      }
+    }
+    return before;
+  }
+
   static bool isKernel(const Segment& segment) {
     return segment.scheduler != SchedulerType::ExprEval && !segment.must_be_joined;
   }
@@ -72,10 +164,25 @@ class Recomputer {
     return out;
   }
 
+  static bool repeatsOrFills(const Expr* e) {
+    return e->kind() == ExprKind::IotaOp || e->kind() == ExprKind::FullOp ||
+           e->kind() == ExprKind::ExpandOp;
+  }
+
+  // A scatter updates it where it is, so that nothing finds it there after that.
+  static bool isWrittenOver(const TensorView* tv) {
+    return std::any_of(tv->uses().begin(), tv->uses().end(), [tv](const Expr* use) {
+      const auto* scatter = tryAs<ScatterOp>(use);
+      return scatter != nullptr && scatter->isInPlace() && scatter->self() == tv;
+    });
+  }
+
   // What computes the tensors, of which tensors in memory.
   struct Chain {
     std::unordered_set<const Expr*> exprs;
     std::unordered_set<const Val*> leaves;
+    std::unordered_set<const Val*> tables; // of lookups
+    double looked_up = 0;                  // bytes that lookups move
   };
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
@@ -93,11 +200,21 @@ class Recomputer {
         continue;
       }
       const bool is_slice = e->kind() == ExprKind::SliceOp;
-      if ((!isComputedByElement(e) && !is_slice) || chain.exprs.size() > kMostOps) {
+      const TensorView* table = e->kind() == ExprKind::RollOp ? nullptr : lookedUpTensor(e);
+      if ((!isComputedByElement(e) && !is_slice && table == nullptr && !repeatsOrFills(e)) ||
+          chain.exprs.size() > kMostOps) {
         return std::nullopt;
       }
       for (const TensorView* in : tensorInputs(e)) {
-        if (in->isFusionInput() || (in_memory_.count(in) != 0 && computed.count(in) == 0)) {
+        const bool is_there =
+            in->isFusionInput() || (in_memory_.count(in) != 0 && computed.count(in) == 0);
+        if (is_there ? isWrittenOver(in) : in == table) {
+          return std::nullopt;
+        }
+        if (in == table) {
+          chain.tables.insert(in);
+          chain.looked_up += sectorsOf(e->output(0));
+        } else if (is_there) {
           chain.leaves.insert(in);
         } else if (is_slice && !isWideningCast(in->definition())) {
           return std::nullopt; // all of it would be computed for a part
@@ -116,6 +233,7 @@ class Recomputer {
     }
     double less = 0;
     double more = 0;
+    double moved = 0;
     std::set<size_t> changed{maker};
     for (const TensorView* tv : tensors) {
       const std::vector<size_t>& readers = readers_[tv];
@@ -126,43 +244,42 @@ class Recomputer {
       for (const Val* leaf : chain->leaves) {
         more += s == maker || reads(segments_[s], leaf) ? 0 : sizeOf(leaf);
       }
+      more += s == maker ? 0 : chain->looked_up;
+      moved += traffic(segments_[s]);
     }
-    // As many bytes are less memory still.
-    if (more > less || !replace(changed, *chain)) {
+    // As many bytes are less memory still, and so are a few more.
+    if (more > less + kLittle * moved || !replace(maker, changed, *chain)) {
       return false;
     }
     for (const TensorView* tv : tensors) {
       in_memory_.erase(tv);
-      readers_.erase(tv);
-    }
-    for (const Val* leaf : chain->leaves) {
-      std::vector<size_t>& readers = readers_[leaf];
-      std::erase_if(readers, [&](size_t s) { return changed.count(s) != 0; });
-      std::copy_if(changed.begin(), changed.end(), std::back_inserter(readers),
-                   [&](size_t s) { return reads(segments_[s], leaf); });
     }
     return true;
   }
 
   // All of the segments stay what they are, or nothing is changed.
-  bool replace(const std::set<size_t>& changed, const Chain& chain) {
+  bool replace(size_t maker, const std::set<size_t>& changed, const Chain& chain) {
     Exprs fresh;
     for (const Expr* e : chain.exprs) {
       if (whole_.repeated.insert(e).second) {
         fresh.push_back(const_cast<Expr*>(e));
       }
     }
-    std::vector<std::pair<size_t, Segment>> made;
+    std::map<size_t, Exprs> exprs;
+    for (const size_t s : changed) {
+      exprs[s] = whole_.withoutRepeated(segments_[s].exprs);
+    }
+    moveDetached(maker, exprs);
+    std::map<size_t, Segment> made;
     for (const size_t s : changed) {
       const Segment& old = segments_[s];
-      const Exprs exprs = whole_.withoutRepeated(old.exprs);
-      if (exprs.empty()) {
-        made.emplace_back(s, Segment());
+      Segment segment;
+      if (exprs[s].empty()) {
+        made.emplace(s, std::move(segment));
         continue;
       }
-      Segment segment;
-      if (isKernel(old) && whyTooLarge(whole_.withRepeated(exprs)).empty()) {
-        segment = extractSegment(whole_, exprs);
+      if (isKernel(old) && whyTooLarge(whole_.withRepeated(exprs[s])).empty()) {
+        segment = extractSegment(whole_, exprs[s]);
         segment.scheduler = judge_(segment.fusion.get()).scheduler;
         segment.note = old.note;
       }
@@ -172,12 +289,47 @@ class Recomputer {
         }
         return false;
       }
-      made.emplace_back(s, std::move(segment));
+      made.emplace(s, std::move(segment));
     }
     for (auto& [s, segment] : made) {
+      for (const Val* in : segments_[s].inputs) {
+        std::erase(readers_[in], s);
+      }
       segments_[s] = std::move(segment);
+      for (const Val* in : segments_[s].inputs) {
+        readers_[in].push_back(s);
+      }
     }
     return true;
+  }
+
+  // What else a kernel computes of the labels that it looked up with has nothing in common with its
+  // rows any more: it goes to the first kernel that reads it.
+  void moveDetached(size_t maker, std::map<size_t, Exprs>& exprs) const {
+    const std::vector<Exprs> parts = components(whole_, exprs[maker], /*by_inputs=*/true);
+    for (size_t p = 0; parts.size() > 1 && p < parts.size(); ++p) {
+      const Exprs& part = parts[p];
+      const auto to = exprs.find(firstReaderOf(part));
+      if (to != exprs.end() && to->first != maker &&
+          std::all_of(part.begin(), part.end(), isComputedByElement)) {
+        std::erase_if(exprs[maker], [&](const Expr* e) {
+          return std::find(part.begin(), part.end(), e) != part.end();
+        });
+        to->second.insert(to->second.end(), part.begin(), part.end());
+      }
+    }
+  }
+
+  // Of the kernels that read results of these; the number of segments if there is none.
+  size_t firstReaderOf(const Exprs& part) const {
+    size_t first = segments_.size();
+    for (const Expr* e : part) {
+      const auto it = readers_.find(e->output(0));
+      for (const size_t reader : it == readers_.end() ? std::vector<size_t>{} : it->second) {
+        first = std::min(first, reader);
+      }
+    }
+    return first;
   }
 
   std::vector<Segment>& segments_;
@@ -185,9 +337,21 @@ class Recomputer {
   const SegmentJudge& judge_;
   std::unordered_set<const Val*> in_memory_; // that segments make
   std::unordered_map<const Val*, std::vector<size_t>> readers_;
+  // Segments with expressions that are repeated for them alone, and are not cut again.
+  std::unordered_set<size_t> computes_again_;
 };
 
 } // namespace
+
+void recomputeForMemory(std::vector<Segment>& segments, WholeFusion& whole,
+                        const SegmentJudge& judge) {
+  const auto is_library = [](const Segment& segment) {
+    return segment.scheduler == SchedulerType::ExprEval;
+  };
+  if (std::any_of(segments.begin(), segments.end(), is_library)) {
+    Recomputer(segments, whole, judge).forMemory();
+  }
+}
 
 void recomputeWhatIsCheap(std::vector<Segment>& segments, WholeFusion& whole,
                           const SegmentJudge& judge) {

@@ -69,9 +69,10 @@ class Segmenter {
     }
     if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
       regroup();
-      moveNarrowOutputs();
+      moveOutputs();
       joinIndependentReductions(result_.segments, whole_, judge_);
       recomputeWhatIsCheap(result_.segments, whole_, judge_);
+      recomputeForMemory(result_.segments, whole_, judge_);
       readBeforeWriting(result_.segments);
     }
     for (Expr* e : last) {
@@ -388,17 +389,23 @@ class Segmenter {
   // What is computed of an earlier segment's results alone, and has fewer dimensions than what its
   // own segment makes of them too, is for the earlier one: whose statistics these are. The loops
   // over the larger tensors would have to end for such an output.
-  void moveNarrowOutputs() {
+  //
+  // What is as large goes there if that moves less: one kernel that takes the rows of two tensors
+  // leaves what is computed of both statistics in the next one, which would then read these and
+  // write them.
+  void moveOutputs() {
     for (size_t i = 1; i < result_.segments.size(); ++i) {
-      moveNarrowOutputsOf(i);
+      moveOutputsOf(i, narrowOutputs(result_.segments[i]), /*must_move_less=*/false);
+      const std::vector<Val*>& all = result_.segments[i].outputs;
+      moveOutputsOf(i, {all.begin(), all.end()}, /*must_move_less=*/true);
     }
   }
 
-  void moveNarrowOutputsOf(size_t i) {
+  void moveOutputsOf(size_t i, const std::vector<const Val*>& outputs, bool must_move_less) {
     std::vector<Segment>& segments = result_.segments;
     const Exprs exprs = whole_.withoutRepeated(segments[i].exprs);
     std::map<size_t, std::unordered_set<const Expr*>> moved; // by the segment that they go to
-    for (const Val* out : narrowOutputs(segments[i])) {
+    for (const Val* out : outputs) {
       const Exprs needed = separated(exprs, out->definition()).first;
       if (const auto maker = lastMakerOf(needed, i); maker.has_value() && arePointwise(needed)) {
         moved[*maker].insert(needed.begin(), needed.end());
@@ -410,9 +417,14 @@ class Segmenter {
       for (Expr* e : whole_.withoutRepeated(segments[i].exprs)) {
         (leaving.contains(e) ? first : second).push_back(e);
       }
+      if (second.empty()) {
+        continue;
+      }
       Segment with = extractSegment(whole_, first);
       Segment without = extractSegment(whole_, second);
-      if (isAccepted(with) && isAccepted(without)) {
+      const bool moves_less =
+          traffic(with) + traffic(without) < traffic(segments[maker]) + traffic(segments[i]);
+      if ((moves_less || !must_move_less) && isAccepted(with) && isAccepted(without)) {
         with.note = segments[maker].note;
         without.note = segments[i].note;
         segments[maker] = std::move(with);

@@ -40,6 +40,23 @@ TEST_F(CatsInParts, AlongTheOutermostDimensionEachIsOnePiece) {
   EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{true, true}));
 }
 
+TEST_F(CatsInParts, ColumnsThatHaveMuchInCommon) {
+  TensorView* x = input({4});
+  TensorView* shared = x;
+  for (int i = 0; i < 8; ++i) {
+    shared = sin(shared);
+  }
+  const auto column = [](TensorView* tv) { return broadcast(tv, {false, true}); };
+  fusion_.addOutput(cat({column(neg(shared)), column(abs(shared))}, 1));
+  fusion_.addOutput(cat({column(neg(x)), column(abs(x))}, 1)); // little to compute again
+  ASSERT_EQ(catsInParts(&fusion_).size(), 1U);
+  rewrite();
+  ASSERT_EQ(parts_.size(), 2U);
+  EXPECT_EQ(parts_[1].start->toInlineString(), "1");
+  EXPECT_EQ(parts_[1].part->getLogicalDomain().size(), 1U);
+  EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{false}));
+}
+
 TEST_F(CatsInParts, WhatIsKnownOfParts) {
   TensorView* x = input({4, 8});
   TensorView* y = input({4, 8});

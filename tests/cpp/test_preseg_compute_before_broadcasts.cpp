@@ -22,6 +22,25 @@ outputs: t4
 )");
 }
 
+TEST_F(ComputeBeforeBroadcasts, AReshapeOfWhatWasRepeated) {
+  TensorView* x = input({4, 2});
+  TensorView* y = input({4, 6});
+  TensorView* groups = expand(broadcast(x, {false, false, true}),
+                              {IrBuilder::index(4), IrBuilder::index(2), IrBuilder::index(3)});
+  TensorView* mask = castOp(DataType::Bool, reshape(groups, std::vector<int64_t>{4, 6}));
+  fusion_.addOutput(where(logical_not(mask), y, neg(y)));
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 bool[i4, i2] = cast(x0)
+t1 bool[i4, i2] = logical_not(t0)
+t2 bool[i4, i2, b] = broadcast(t1)
+t3 bool[i4, i2, b3] = expand(t2)
+t4 bool[i4, i6] = reshape(t3)
+t5 float32[i4, i6] = neg(x1)
+t6 float32[i4, i6] = where(t4, x1, t5)
+outputs: t6
+)");
+}
+
 TEST_F(ComputeBeforeBroadcasts, TwoOperandsAlongTheSameDimensions) {
   TensorView* x = input({4});
   TensorView* y = input({4});

@@ -152,6 +152,63 @@ def test_rows_of_two_norms() -> None:
     assert moved == 2 * 2 * (x.numel() + y.numel()) + 2 * y.numel()
 
 
+def stacked(ops: Any, x: Any, y: Any, dim: int) -> Any:
+    """Columns, and what they are computed of: several operations that all of them need."""
+    shared = x
+    for _ in range(4):
+        shared = ops.add(ops.mul(shared, y), 1.0)
+    columns = [ops.sub(shared, x), ops.mul(shared, y), ops.neg(shared)]
+    flags = [i == dim for i in range(3)]
+    return ops.cat([ops.broadcast(column, flags) for column in columns], dim)
+
+
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("sizes", [(16, 64), (7, 33)])
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_columns_that_have_much_in_common(dim: int, sizes: tuple[int, int], static: bool) -> None:
+    """One kernel, which computes it once, whichever dimension the columns are stacked along."""
+    x, y = randn(*sizes), randn(*sizes) / 2
+    shared = x.double()
+    for _ in range(4):
+        shared = shared * y.double() + 1
+    expected = torch.stack([shared - x, shared * y, -shared], dim).float()
+    fd = check(
+        lambda ops, a, b: [stacked(ops, a, b, dim)], [x, y], [expected], static, tolerance=1e-4
+    )
+    assert in_parts(fd, [x, y])
+    report = explain(fd, [x, y], measure=False)
+    assert len(report.segments) == 1 and report.peak_bytes == expected.nbytes
+
+
+@pytest.mark.machine("hopper")
+def test_columns_of_columns_are_no_vectors() -> None:
+    """A mask of bytes does not decide for the columns beside it, which are far apart."""
+    x = randn(4096, 4)
+    mask = torch.rand(4096, device=DEVICE) > 0.5
+
+    columns = [x[:, 0], x[:, 1]]
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(t, static_sizes=True) for t in (*columns, mask)]
+        masked = fd.ops.where(tensors[2], tensors[0], 0.0)
+        flags = [False, True]
+        shared = masked
+        for _ in range(4):
+            shared = fd.ops.add(fd.ops.mul(shared, tensors[1]), 1.0)
+        parts = [fd.ops.neg(shared), fd.ops.sub(shared, masked)]
+        fd.add_output(fd.ops.cat([fd.ops.broadcast(part, flags) for part in parts], 1))
+    inputs = [*columns, mask]
+    (out,) = fd.execute(inputs)
+    first = torch.where(mask, columns[0], 0.0).double()
+    shared = first
+    for _ in range(4):
+        shared = shared * columns[1].double() + 1
+    torch.testing.assert_close(
+        out.double(), torch.stack([-shared, shared - first], 1), rtol=1e-4, atol=1e-4
+    )
+    (segment,) = explain(fd, inputs, measure=False).segments
+    assert "vectorization_factor: 1\n" in str(segment.params)
+
+
 def test_what_stays_whole() -> None:
     """Copies of inputs, parts of other sizes, and a cat that is read."""
     x, y = randn(8, 32), randn(8, 32) + 1

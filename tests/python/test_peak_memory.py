@@ -304,3 +304,26 @@ def test_what_is_normalized_is_computed_again() -> None:
     norm = explain(fd, inputs, measure=False).segments[0]
     assert "welford" in [op.kind for op in norm.contents]
     assert norm.output_bytes < 2 * inputs[0].nbytes
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("rows, width, partial_sums", [(7, 200000, False), (600, 2000, True)])
+def test_sums_of_columns_beside_few_long_rows(rows: int, width: int, partial_sums: bool) -> None:
+    """Clusters that are as large as they may be would leave much of the device idle, and their sums
+    of columns are much beside so few rows: these are read twice."""
+    x, grad = (torch.randn(rows, width, device=DEVICE) / 8 for _ in range(2))
+    with FusionDefinition() as fd:
+        a, b = (fd.from_pytorch(t, static_sizes=True) for t in (x, grad))
+        product = fd.ops.mul(a, b)
+        of_rows = fd.ops.broadcast(fd.ops.sum(product, [1]), [False, True])
+        fd.add_output(fd.ops.sub(b, fd.ops.mul(a, fd.ops.mul(of_rows, 1 / width))))
+        fd.add_output(fd.ops.sum(product, [0]))
+    first, second = fd.execute([x, grad])
+    wide, product = x.double(), x.double() * grad.double()
+    expected = grad.double() - wide * product.mean(1, keepdim=True)
+    torch.testing.assert_close(first.double(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(second.double(), product.sum(0), rtol=1e-4, atol=1e-5)
+    report = explain(fd, [x, grad], measure=False)
+    assert len(report.segments) == 2
+    beyond = report.peak_bytes - first.nbytes - second.nbytes
+    assert (beyond > 4 * width) == partial_sums, beyond
