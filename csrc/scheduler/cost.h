@@ -20,7 +20,7 @@ namespace nvfuser {
 // A choice of more blocks that wait for each other must take so much less [columns, see machine.h].
 inline constexpr double kClearlyLess = 0.95;
 // One of threads with more to do must take so much less [choices, see machine.h].
-inline constexpr double kWorthMore = 0.98;
+inline constexpr double kWorthMore = 0.9925;
 
 // What a block has at a time, and how many there are.
 struct Tile {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parameters of the pointwise schedule for given shapes.
 //
-// The widest vectors, and of the blocks that they leave the fastest by the estimate of cost.h.
-// Tensors that lack outer dimensions (a bias) are loaded once per thread and used for several rows.
+// The aim is copy bandwidth: accesses of 16 bytes, enough independent ones per thread that some 32
+// to 64 KB per SM are in flight, and whole waves of blocks. Tensors that lack outer dimensions (a
+// bias) are loaded once per thread and used for several rows.
 #include <scheduler/pointwise.h>
 
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <scheduler/access_width.h>
-#include <scheduler/cost.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -139,7 +140,7 @@ class Chooser {
                              params.unroll_factor_outer * params.blockDimX() * params.blockDimY();
     int64_t room = info_.machine().shared_per_block;
     for (const Tensor& t : tensors_) {
-      const int64_t bytes = elements * t.bits / 8 + info_.machine().line_bytes; // of its mbarrier
+      const int64_t bytes = elements * t.bits / 8 + 8 * kVectorBytes; // with its mbarrier
       const auto& excluded = params.not_vectorized;
       if (!t.is_output && bytes <= room && canBulkLoad(t, params) &&
           std::find(excluded.begin(), excluded.end(), t.access.number) == excluded.end()) {
@@ -330,6 +331,26 @@ class Chooser {
     return best;
   }
 
+  // Independent accesses per thread and tensor that bring the bytes in flight up, with all threads
+  // of an SM resident; more make streaming kernels slower (measured,
+  // docs/measurements/schedule_constants.md).
+  int64_t wantedUnroll(int64_t width) const {
+    const int64_t wanted = info_.machine().wanted_bytes / info_.machine().max_threads_per_sm;
+    int64_t bytes = 0;
+    std::unordered_set<const TensorView*> counted; // further versions of an input come from a cache
+    for (const Tensor& t : tensors_) {
+      if (!t.is_output && t.elements == total_ && counted.insert(t.access.tv).second) {
+        bytes += std::max<int64_t>(1, width * t.bits / 8);
+      }
+    }
+    if (bytes == 0) {
+      return 1;
+    }
+    return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
+                                   static_cast<uint64_t>(std::max<int64_t>(1, wanted / bytes)))),
+                               1, kMaxUnroll);
+  }
+
   // Bytes of all that a thread has loaded and computed of tensors when the last load is under way.
   int64_t bytesHeld(const PointwiseParams& params) const {
     int64_t bytes = 0;
@@ -342,19 +363,43 @@ class Chooser {
     return bytes;
   }
 
+  // Blocks that the device holds at once, if half of the threads' slots are taken.
+  int64_t blocksOfAWave(int64_t threads) const {
+    const MachineModel& machine = info_.machine();
+    return machine.sms * std::max<int64_t>(1, machine.max_threads_per_sm / 2 / threads);
+  }
+
   // What a block has of a row, where its threads are a loop's iterations.
   int64_t loopedThreads(int64_t row) const {
     return std::min(powerOfTwoFrom(row), info_.machine().max_threads_per_block);
   }
 
   void chooseBlocks1D(PointwiseParams& params) const {
-    const int64_t few = info_.machine().fewThreads();
-    const bool in_loops = info_.machine().threads_in_loops;
+    if (info_.machine().threads_in_loops) {
+      params.lparams.bindUnsafe(loopedThreads(total_), ParallelType::TIDx);
+      return;
+    }
+    const int64_t threads = info_.machine().fewThreads();
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
-    const Shape shape =
-        in_loops ? Shape{loopedThreads(total_)} : fastest(params, 1, vectors, withUnrolls({{few}}));
-    params.unroll_factor_inner = shape.unroll;
-    params.lparams.bindUnsafe(shape.threads, ParallelType::TIDx);
+    int64_t unroll = wantedUnroll(params.vectorization_factor);
+    while (unroll > 1 && !info_.wantsAnyExtent() &&
+           ceilDiv(vectors, threads * unroll) < blocksOfAWave(threads)) {
+      unroll /= 2;
+    }
+    params.unroll_factor_inner = unroll;
+    params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+  }
+
+  // As many threads along the row as leave the fewest idle at its end: of those that leave equally
+  // many the few, then the most.
+  int64_t leastIdle(int64_t vectors) const {
+    const int64_t few = info_.machine().fewThreads();
+    const auto idle = [&](int64_t threads) { return roundUp(vectors, threads) - vectors; };
+    int64_t best = few;
+    for (const int64_t threads : {2 * few, few * 3 / 2, few * 5 / 4}) {
+      best = idle(threads) < idle(best) ? threads : best;
+    }
+    return best;
   }
 
   void chooseBlocks2D(PointwiseParams& params) const {
@@ -363,144 +408,47 @@ class Chooser {
       outer *= extents_[static_cast<size_t>(i)];
     }
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
-    const Shape shape = info_.machine().threads_in_loops
-                            ? loopedShape(vectors, outer)
-                            : fastest(params, outer, vectors, shapesOfRows(vectors, outer));
-    params.unroll_factor_outer = shape.unroll;
-    params.lparams.bindUnsafe(shape.threads, ParallelType::TIDx);
-    if (shape.rows > 1) {
+    const int64_t few = info_.machine().fewThreads();
+    int64_t threads = powerOfTwoFrom(vectors);
+    if (info_.machine().threads_in_loops) {
+      threads = loopedThreads(vectors);
+    } else if (info_.wantsAnyExtent()) {
+      threads = vectors >= few ? few : kWarp; // for all extents
+    } else if (vectors >= few) {
+      threads = leastIdle(vectors);
+    } else if (outer > 1) {
+      threads = vectors; // no thread is idle: several rows share a warp
+    }
+    int64_t rows = 1;
+    if (threads < few && outer > 1) {
+      // A power of two, as numbers of rows mostly are multiples of one.
+      rows = info_.wantsAnyExtent()
+                 ? few / threads
+                 : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
+    }
+    const int64_t inner_blocks = ceilDiv(vectors, threads);
+    // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
+    int64_t unroll = info_.machine().threads_in_loops
+                         ? 1
+                         : std::min(2 * wantedUnroll(params.vectorization_factor), kMaxUnroll);
+    while (unroll > 1 && !info_.wantsAnyExtent() &&
+           inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
+      unroll /= 2;
+    }
+    params.unroll_factor_outer = unroll;
+    params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+    if (rows > 1) {
       params.split_block = true;
-      params.lparams.bindUnsafe(shape.rows, ParallelType::TIDy);
+      params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
     const int64_t most_y = info_.machine().max_blocks_y;
-    if (ceilDiv(outer, shape.rows * shape.unroll) > most_y) {
-      if (ceilDiv(vectors, shape.threads) <= most_y) {
+    if (ceilDiv(outer, rows * unroll) > most_y) {
+      if (inner_blocks <= most_y) {
         params.flip_grid_binding = true;
       } else {
         params.split_grid_y_dim = true;
       }
     }
-  }
-
-  // --- the fastest block ---
-
-  struct Shape {
-    int64_t threads = 1; // along the row
-    int64_t rows = 1;    // that threads of a block have at a time
-    int64_t unroll = 1;  // rows, or vectors if there is one row, of a thread
-  };
-
-  static std::vector<Shape> withUnrolls(const std::vector<Shape>& shapes) {
-    std::vector<Shape> out;
-    for (Shape shape : shapes) {
-      for (shape.unroll = 1; shape.unroll <= kMaxUnroll; shape.unroll *= 2) {
-        out.push_back(shape);
-      }
-    }
-    return out;
-  }
-
-  // Threads that a block has of a row, and rows of which several share it.
-  std::vector<Shape> shapesOfRows(int64_t vectors, int64_t outer) const {
-    const MachineModel& machine = info_.machine();
-    const int64_t few = machine.fewThreads();
-    if (info_.wantsAnyExtent()) {
-      return withUnrolls({vectors >= few ? Shape{few} : Shape{kWarp, few / kWarp}});
-    }
-    std::vector<Shape> shapes;
-    if (vectors >= few) {
-      // Whole warps, of which some divide the row so that few threads are idle at its end.
-      for (int64_t threads = few; threads <= machine.usualThreads(); threads += kWarp) {
-        shapes.push_back({threads});
-      }
-      return withUnrolls(shapes);
-    }
-    // No thread is idle where several rows share a warp: as many as make a block of few threads, or
-    // more. A power of two, as numbers of rows mostly are multiples of one.
-    const int64_t threads = outer > 1 ? vectors : powerOfTwoFrom(vectors);
-    const int64_t most = powerOfTwoFrom(outer);
-    const int64_t fewest = std::min(powerOfTwoFrom(ceilDiv(few, threads)), most);
-    for (int64_t rows = fewest;
-         rows == fewest || (rows <= most && rows * threads <= machine.largeThreads()); rows *= 2) {
-      shapes.push_back({threads, rows});
-    }
-    return withUnrolls(shapes);
-  }
-
-  Shape loopedShape(int64_t vectors, int64_t outer) const {
-    const int64_t few = info_.machine().fewThreads();
-    const int64_t threads = loopedThreads(vectors);
-    const int64_t rows = threads < few && outer > 1 ? few / threads : 1;
-    return {threads, info_.wantsAnyExtent() ? rows : std::min(rows, powerOfTwoFrom(outer))};
-  }
-
-  Shape fastest(const PointwiseParams& params, int64_t outer, int64_t vectors,
-                const std::vector<Shape>& shapes) const {
-    const MachineModel& machine = info_.machine();
-    const Work work = workOf(params);
-    const bool by_rows = params.break_point > 0;
-    // One kernel for all sizes is for whole blocks, and very many.
-    const int64_t any_size = int64_t{1} << 40;
-    const bool any = info_.wantsAnyExtent();
-    const double times = any ? static_cast<double>(any_size) / static_cast<double>(total_) : 1;
-    const double read = any ? work.requested : work.traffic.read;
-    std::vector<Tile> tiles;
-    for (const Shape& shape : shapes) {
-      Tile tile;
-      tile.reductions = 0;
-      tile.threads = shape.threads * shape.rows;
-      const int64_t of_row = ceilDiv(vectors, shape.threads * (by_rows ? 1 : shape.unroll));
-      tile.blocks = any ? any_size / (tile.threads * shape.unroll * params.vectorization_factor)
-                        : of_row * ceilDiv(outer, shape.rows * (by_rows ? shape.unroll : 1));
-      tile.registers = registersHolding(work.once.held + shape.unroll * work.each.held, machine);
-      tile.instructions =
-          instructionsOf(work.once.accesses + shape.unroll * work.each.accesses,
-                         work.once.elements + shape.unroll * work.each.elements, machine);
-      tile.requested_bytes = times * work.requested / static_cast<double>(tile.blocks);
-      tiles.push_back(tile);
-    }
-    return shapes[fastestOf(tiles, {times * read, times * work.traffic.written}, machine)];
-  }
-
-  // What a thread has once, and for each row (of one row: for each vector) that it has at a time.
-  struct Work {
-    struct Part {
-      int64_t accesses = 0;
-      int64_t elements = 0;
-      int64_t held = 0; // bytes
-    };
-    Part once;
-    Part each;
-    Traffic traffic;
-    double requested = 0; // bytes that come from memory and not, as those of a bias, from a cache
-  };
-
-  Work workOf(const PointwiseParams& params) const {
-    Work work;
-    const auto& excluded = params.not_vectorized;
-    const auto first = static_cast<size_t>(params.break_point);
-    std::unordered_set<const TensorView*> counted; // further versions of an input are in a cache
-    for (const Tensor& t : tensors_) {
-      const bool in_row = hasAny(t, first, extents_.size());
-      const int64_t width = in_row ? params.vectorization_factor : 1;
-      const bool by_elements =
-          std::find(excluded.begin(), excluded.end(), t.access.number) != excluded.end();
-      const int64_t bytes = std::max<int64_t>(t.bits / 8, 1);
-      Work::Part& part = (first > 0 ? hasAny(t, 0, first) : in_row) ? work.each : work.once;
-      part.accesses += by_elements ? width : 1;
-      part.elements += width;
-      const auto all = static_cast<double>(t.elements * bytes);
-      if (t.is_output) {
-        work.traffic.written += all;
-        continue;
-      }
-      part.held += width * bytes;
-      if (counted.insert(t.access.tv).second) {
-        work.traffic.read += all;
-        work.requested += t.elements == total_ ? all : 0;
-      }
-    }
-    return work;
   }
 
   const Fusion* fusion_;

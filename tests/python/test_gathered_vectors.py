@@ -140,7 +140,7 @@ def test_lines_of_a_table_in_a_reduction() -> None:
 
 def test_positions_along_an_outer_dimension_are_computed_once() -> None:
     """Three turns of a dimension of 19: more runs than a concatenation would have."""
-    x = data(2, 19, 96)  # few: a thread has one row
+    x = data(5, 19, 96)
 
     def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
         positions = fd.ops.fmod(fd.ops.add(fd.ops.iota(57, 0, 1, DataType.Int), 3), 19)
