@@ -100,6 +100,34 @@ bool looksUp(const Expr* e) {
   return has(e, kLooksUp);
 }
 
+bool isFunction(const Expr* e) {
+  const auto* op = tryAs<ElementwiseOp>(e);
+  if (op == nullptr) {
+    return e->kind() == ExprKind::RngOp;
+  }
+  switch (op->op()) {
+    case OpType::Exp:
+    case OpType::Exp2:
+    case OpType::Expm1:
+    case OpType::Log:
+    case OpType::Log1p:
+    case OpType::Log2:
+    case OpType::Log10:
+    case OpType::Tanh:
+    case OpType::Erf:
+    case OpType::Erfc:
+    case OpType::Sigmoid:
+    case OpType::Silu:
+    case OpType::Pow:
+    case OpType::Sin:
+    case OpType::Cos:
+    case OpType::Tan:
+      return op->output(0)->isTensor();
+    default:
+      return false;
+  }
+}
+
 bool isBoundary(const Expr* e) {
   const auto* copy = tryAs<LoadStoreOp>(e);
   return copy != nullptr && copy->type() == LoadStoreOpType::SegmenterSet;

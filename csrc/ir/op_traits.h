@@ -25,6 +25,9 @@ bool readsPart(const Expr* e);
 // Reads its first operand at positions that others name; see lookedUpTensor() in logical_map.h.
 bool looksUp(const Expr* e);
 
+// An elementary function of a tensor's elements, or random numbers: many instructions.
+bool isFunction(const Expr* e);
+
 // A copy at which the fusion is to be cut, as the user said.
 bool isBoundary(const Expr* e);
 

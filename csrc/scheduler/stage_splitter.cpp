@@ -27,34 +27,6 @@ bool takesFewInstructions(OpType op) {
   }
 }
 
-bool isFunction(const Expr* e) {
-  const auto* op = tryAs<ElementwiseOp>(e);
-  if (op == nullptr) {
-    return e->kind() == Kind::RngOp;
-  }
-  switch (op->op()) {
-    case OpType::Exp:
-    case OpType::Exp2:
-    case OpType::Expm1:
-    case OpType::Log:
-    case OpType::Log1p:
-    case OpType::Log2:
-    case OpType::Log10:
-    case OpType::Tanh:
-    case OpType::Erf:
-    case OpType::Erfc:
-    case OpType::Sigmoid:
-    case OpType::Silu:
-    case OpType::Pow:
-    case OpType::Sin:
-    case OpType::Cos:
-    case OpType::Tan:
-      return op->output(0)->isTensor();
-    default:
-      return false;
-  }
-}
-
 void StageSplitter::run() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (Expr* e : exprs) {

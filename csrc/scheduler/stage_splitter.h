@@ -7,6 +7,7 @@
 
 #include <fusion.h>
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <scheduler/loop_stages.h>
 #include <scheduler/reduction_analysis.h>
 
@@ -20,9 +21,6 @@ namespace nvfuser {
 
 // It costs less to do again than to keep what it made.
 bool takesFewInstructions(OpType op);
-
-// An elementary function of a tensor's elements, or random numbers: many instructions.
-bool isFunction(const Expr* e);
 
 // What of a row stays in registers from one pass to the next.
 enum class KeptOfRows {

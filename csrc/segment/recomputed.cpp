@@ -4,6 +4,7 @@
 
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <preseg_passes/input_bits.h>
 #include <segment/kernel_size.h>
@@ -13,6 +14,7 @@
 #include <segment/traffic.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,10 +28,25 @@ namespace {
 
 using Exprs = std::vector<Expr*>;
 
+double elementsOf(const Val* tensor) {
+  return sizeOf(tensor) * 8 / static_cast<double>(dataTypeSizeBits(tensor->dtype()));
+}
+
 // What lookups of all elements of a tensor move, each a sector of a line.
 double sectorsOf(const Val* found) {
-  constexpr double kSectorBits = 32 * 8;
-  return sizeOf(found) * kSectorBits / static_cast<double>(dataTypeSizeBits(found->dtype()));
+  constexpr double kSectorBytes = 32;
+  return elementsOf(found) * kSectorBytes;
+}
+
+// Of the loops of a kernel: what is computed in them is computed so often.
+double iterationsOf(const Segment& segment) {
+  double most = 0;
+  for (const Expr* e : segment.exprs) {
+    for (const TensorView* out : tensorOutputs(e)) {
+      most = std::max(most, elementsOf(out));
+    }
+  }
+  return most;
 }
 
 // Of what the kernels move, which is as much as they may move more for less memory.
@@ -123,7 +140,7 @@ class Recomputer {
       // It is repeated for this one alone.
       whole_.repeated.insert(fresh.begin(), fresh.end());
       if (isKernel(old) && computes_again_.count(s) == 0 && more <= kAsMany * sizeOf(tv) &&
-          whyTooLarge(whole_.withRepeated(exprs)).empty()) {
+          !repeatsFunctions(*chain, old) && whyTooLarge(whole_.withRepeated(exprs)).empty()) {
         Segment segment = extractSegment(whole_, exprs);
         segment.scheduler = judge_(segment.fusion.get()).scheduler;
         segment.note = old.note;
@@ -183,7 +200,15 @@ class Recomputer {
     std::unordered_set<const Val*> leaves;
     std::unordered_set<const Val*> tables; // of lookups
     double looked_up = 0;                  // bytes that lookups move
+    // Elements of the smallest result that takes many instructions.
+    double fewest_of_function = std::numeric_limits<double>::max();
   };
+
+  // A function of a number is computed for each element that it is repeated for then, such as a
+  // sine for each head.
+  static bool repeatsFunctions(const Chain& chain, const Segment& reader) {
+    return iterationsOf(reader) > 2 * chain.fewest_of_function;
+  }
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
     constexpr size_t kMostOps = 128;
@@ -204,6 +229,9 @@ class Recomputer {
       if ((!isComputedByElement(e) && !is_slice && table == nullptr && !repeatsOrFills(e)) ||
           chain.exprs.size() > kMostOps) {
         return std::nullopt;
+      }
+      if (isFunction(e)) {
+        chain.fewest_of_function = std::min(chain.fewest_of_function, elementsOf(e->output(0)));
       }
       for (const TensorView* in : tensorInputs(e)) {
         const bool is_there =
@@ -241,6 +269,9 @@ class Recomputer {
       changed.insert(readers.begin(), readers.end());
     }
     for (const size_t s : changed) {
+      if (s != maker && repeatsFunctions(*chain, segments_[s])) {
+        return false;
+      }
       for (const Val* leaf : chain->leaves) {
         more += s == maker || reads(segments_[s], leaf) ? 0 : sizeOf(leaf);
       }
