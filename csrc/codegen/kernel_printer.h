@@ -36,6 +36,8 @@ struct Scope {
   std::unordered_map<std::string, std::string> named;
   // Long scalars that have a name; [1]: as values, see KernelPrinter::is_value_.
   std::array<std::unordered_map<const Val*, Text>, 2> shortened;
+  // Single registers of it that were computed of results of reductions.
+  std::vector<const TensorView*> statistics;
 };
 
 class KernelPrinter {
@@ -148,6 +150,13 @@ class KernelPrinter {
   // All buffers of a term are accessed in the same way.
   std::string termOfThreads(const ReduceTerm& term);
   void reduceThreads(const ThreadReduce* r);
+  void combineThreads(const ThreadReduce* r);
+  // A statistic of a row that is read before and after a reduction is another number for the
+  // compiler then: it would keep what it computed of it and the elements of the row, which takes
+  // more registers than these.
+  void noteStatistic(const Val* out, const Expr* e);
+  void renewStatistics();
+  bool isStatistic(const Val* v) const;
   void threadReduce(const ThreadReduce* r);
   void clusterReduce(const ThreadReduce* r, const std::string& arguments,
                      const std::string& workspace, const std::string& terms);

@@ -183,7 +183,7 @@ void KernelPrinter::reduceThreads(const ThreadReduce* r) {
        ", " + terms + ");");
 }
 
-void KernelPrinter::threadReduce(const ThreadReduce* r) {
+void KernelPrinter::combineThreads(const ThreadReduce* r) {
   if (kernel_->thread_loops.exist) {
     return reduceThreads(r);
   }
@@ -204,6 +204,51 @@ void KernelPrinter::threadReduce(const ThreadReduce* r) {
         workspace, terms);
   }
   line("nvf::blockReduce<" + blockArguments(r->threads()) + ">(" + workspace + terms + ");");
+}
+
+void KernelPrinter::threadReduce(const ThreadReduce* r) {
+  combineThreads(r);
+  if (r->part == ThreadReduce::Part::Begin) {
+    return; // nothing waits for it here
+  }
+  renewStatistics();
+  for (const ReduceTerm& term : r->terms) {
+    for (const Val* first : term.first) {
+      noteStatistic(first, nullptr);
+    }
+  }
+}
+
+bool KernelPrinter::isStatistic(const Val* v) const {
+  const auto* index = tryAs<TensorIndex>(v);
+  return index != nullptr && std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& scope) {
+           return std::find(scope.statistics.begin(), scope.statistics.end(), index->view()) !=
+                  scope.statistics.end();
+         });
+}
+
+void KernelPrinter::noteStatistic(const Val* out, const Expr* e) {
+  const auto* index = tryAs<TensorIndex>(out);
+  if (kernel_->thread_loops.exist || index == nullptr || single_.count(index->view()) == 0 ||
+      index->dtype() != DataType::Float) {
+    return;
+  }
+  if (e == nullptr || std::any_of(e->inputs().begin(), e->inputs().end(),
+                                  [&](const Val* in) { return isStatistic(in); })) {
+    scopes_.back().statistics.push_back(index->view());
+  }
+}
+
+void KernelPrinter::renewStatistics() {
+  std::vector<std::string> names;
+  for (const Scope& scope : scopes_) {
+    for (const TensorView* tv : scope.statistics) {
+      names.push_back(tensorName(tv));
+    }
+  }
+  for (const std::string& name : names) {
+    line("nvf::renew(" + name + ");");
+  }
 }
 
 void KernelPrinter::clusterReduce(const ThreadReduce* r, const std::string& arguments,

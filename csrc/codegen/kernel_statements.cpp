@@ -105,9 +105,11 @@ void KernelPrinter::statement(const Expr* e) {
     case ExprKind::ScanStep:
       return scanStep(static_cast<const ScanStep*>(e));
     case ExprKind::LoadStoreOp:
-      return copy(static_cast<const LoadStoreOp*>(e));
+      copy(static_cast<const LoadStoreOp*>(e));
+      return noteStatistic(e->output(0), e);
     case ExprKind::ElementwiseOp:
-      return assign(e->output(0), elementwise(static_cast<const ElementwiseOp*>(e)).text);
+      assign(e->output(0), elementwise(static_cast<const ElementwiseOp*>(e)).text);
+      return noteStatistic(e->output(0), e);
     default:
       NVF_THROW("no text for ", e->opName());
   }

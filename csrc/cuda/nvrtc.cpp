@@ -3,6 +3,7 @@
 #include <cuda/nvrtc.h>
 
 #include <base/error.h>
+#include <base/integer_math.h>
 #include <base/options.h>
 #include <base/string_utils.h>
 #include <target/compiler_messages.h>
@@ -351,7 +352,7 @@ namespace {
 
 // Of a thread: what is spilled and loaded again stays in L1. 16 cost nothing, 120 a quarter of the
 // time (docs/measurements/spellings.md).
-constexpr int kFewSpilledBytes = 32;
+constexpr int kFewSpilledBytes = 16;
 
 // nvrtcResult: NVRTC_ERROR_INVALID_OPTION, NVRTC_ERROR_BUILTIN_OPERATION_FAILURE.
 constexpr int kInvalidOption = 5;
@@ -404,8 +405,9 @@ CompiledBinary compileToCubin(const std::string& text, const std::string& symbol
   if (wanted == 0 || taken <= wanted) {
     return binary;
   }
-  // As few as that, or half of what is too many.
-  for (const int64_t limit : {wanted, (wanted + taken) / 2}) {
+  // As few as that, or half of what is too many, in the units that threads get.
+  constexpr int64_t kRegisterUnit = 8;
+  for (const int64_t limit : {wanted, roundUp((wanted + taken) / 2, kRegisterUnit)}) {
     CompileParams limited = params;
     limited.maxrregcount = std::min(params.maxrregcount, limit);
     CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);

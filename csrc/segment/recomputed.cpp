@@ -207,7 +207,9 @@ class Recomputer {
   // A function of a number is computed for each element that it is repeated for then, such as a
   // sine for each head.
   static bool repeatsFunctions(const Chain& chain, const Segment& reader) {
-    return iterationsOf(reader) > 2 * chain.fewest_of_function;
+    constexpr double kFewIterations = 1 << 16; // take no time
+    const double iterations = iterationsOf(reader);
+    return iterations > kFewIterations && iterations > 2 * chain.fewest_of_function;
   }
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {

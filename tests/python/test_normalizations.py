@@ -647,3 +647,30 @@ def test_pixels_of_an_image_are_one_dimension(device: torch.device) -> None:
     torch.testing.assert_close(ours, x - x.mean((0, 2, 3), keepdim=True), rtol=2e-5, atol=2e-5)
     (report,) = fd.fec._segment_reports([x])
     assert not re.search(r"[/%] 7\b", report["kernel_text"])
+
+
+def test_channels_that_lie_within_a_row_are_constants(device: torch.device) -> None:
+    """Of a batch norm with open sizes, where another number of them gets another kernel.
+
+    Single elements are loaded right behind the rows."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1, -1], contiguity=True, dtype=DataType.Float)
+        weight = fd.define_tensor(shape=[-1], contiguity=True, dtype=DataType.Float)
+        var, mean = fd.ops.var_mean(x, [0, 2], 0, True)
+        normal = fd.ops.mul(fd.ops.sub(x, mean), fd.ops.rsqrt(fd.ops.add(var, 1e-5)))
+        wide = fd.ops.broadcast(weight, [True, False, True])
+        fd.add_output(fd.ops.mul(normal, wide))
+    for channels in (8, 12):
+        t = random([4, channels, 64], torch.float, channels, device)
+        w = random([channels], torch.float, 1, device)
+        (out,) = fd.execute([t, w])
+        expected = torch.nn.functional.batch_norm(t.double(), None, None, w.double(), None, True)
+        torch.testing.assert_close(out.double(), expected, atol=1e-5, rtol=1e-5)
+        (report,) = (r for r in fd.fec._segment_reports([t, w]) if r["segment_id"] >= 0)
+        if report["params"].threads_in_loops:
+            continue
+        assert report["params"].extents_within_row == [channels]
+        text = report["kernel_text"]
+        assert "logical_size[1]" not in text
+        loads, sums, renewed = (text.find(what) for what in ("= T1[", "Reduce<", "nvf::renew("))
+        assert 0 < loads < sums < renewed

@@ -182,22 +182,21 @@ def test_what_a_library_read_is_not_kept_for_a_later_kernel() -> None:
     assert report.peak_bytes < x.nbytes + chosen.nbytes, str(report)
 
 
-@pytest.mark.parametrize("heads", [1, 4])
-def test_sines_are_not_handed_on_but_where_heads_share_them(heads: int) -> None:
+def test_sines_that_heads_share_are_handed_on() -> None:
     """Two kernels rotate a tensor each. Each head would compute the sines again."""
-    q, k = (torch.randn(64, heads, 80, device=DEVICE) for _ in range(2))
-    angle = torch.randn(64, 40, device=DEVICE)
+    q, k = (torch.randn(256, 4, 80, device=DEVICE) for _ in range(2))
+    angle = torch.randn(256, 40, device=DEVICE)
     with FusionDefinition() as fd:
         ops = fd.ops
         a, b, angles = (fd.from_pytorch(t, static_sizes=True) for t in (q, k, angle))
 
         def repeated(tv: Any) -> Any:
-            twice = ops.expand(ops.broadcast(tv, [False, True, False]), [64, 2, 40])
-            return ops.broadcast(ops.reshape(twice, [64, 80]), [False, True, False])
+            twice = ops.expand(ops.broadcast(tv, [False, True, False]), [256, 2, 40])
+            return ops.broadcast(ops.reshape(twice, [256, 80]), [False, True, False])
 
         cosine, sine = repeated(ops.cos(angles)), repeated(ops.sin(angles))
         for tv in (a, b):
-            first, second = (ops.slice(tv, [0, 0, s], [64, heads, s + 40]) for s in (0, 40))
+            first, second = (ops.slice(tv, [0, 0, s], [256, 4, s + 40]) for s in (0, 40))
             turned = ops.cat([ops.neg(second), first], 2)
             fd.add_output(ops.add(ops.mul(tv, cosine), ops.mul(turned, sine)))
     outputs, beyond = run(fd, [q, k, angle])
@@ -205,4 +204,4 @@ def test_sines_are_not_handed_on_but_where_heads_share_them(heads: int) -> None:
         cosine, sine = (f(angle.double()).repeat(1, 2)[:, None] for f in (torch.cos, torch.sin))
         turned = torch.cat([-tv[..., 40:], tv[..., :40]], 2)
         close(out, tv * cosine + turned * sine)
-    assert (beyond == 0) == (heads == 1)
+    assert beyond > 0

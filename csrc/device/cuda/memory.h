@@ -49,6 +49,14 @@ NVF_FN void waitForLoads(Registers& registers) {
 }
 } // namespace nvf
 
+//@ piece nvf::renew
+// The same number, but the compiler does not know that.
+namespace nvf {
+NVF_FN void renew(float& x) {
+  asm("" : "+f"(x));
+}
+} // namespace nvf
+
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
 // argument. EvictLast: what "createpolicy.fractional.L2::evict_last.b64 p, 1.0" (PTX ISA) gives on

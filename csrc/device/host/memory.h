@@ -43,6 +43,12 @@ NVF_FN void checkVector([[maybe_unused]] const void* address, [[maybe_unused]] b
 }
 } // namespace nvf
 
+//@ piece nvf::renew
+// What is computed of it stays in vectors of the host, or in its caches.
+namespace nvf {
+NVF_FN void renew(float&) {}
+} // namespace nvf
+
 //@ piece nvf::waitForLoads
 // Loads are complete when they are done.
 namespace nvf {
