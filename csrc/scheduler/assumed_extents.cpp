@@ -35,6 +35,22 @@ void foldKnownScalars(Fusion* fusion) {
 
 } // namespace
 
+std::vector<IterDomain*> keptWithinRow(const ReductionAnalysis& analysis) {
+  std::vector<IterDomain*> kept;
+  size_t within = 0;
+  bool seen = false;
+  for (IterDomain* id : analysis.reference()->getLogicalDomain()) {
+    if (analysis.isAlongRow(id)) {
+      seen = true;
+      within = kept.size();
+    } else if (seen && !id->isBroadcast() && !analysis.isReducedDim(id)) {
+      kept.push_back(id);
+    }
+  }
+  kept.resize(within);
+  return kept;
+}
+
 void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
                       const ReductionParams& params) {
   const auto assume = [&](const IterDomain* id, int64_t value) {
@@ -50,7 +66,7 @@ void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
       assume(id, params.reduced_extents[next++]);
     }
   }
-  const std::vector<IterDomain*> within = analysis.keptWithinRow();
+  const std::vector<IterDomain*> within = keptWithinRow(analysis);
   if (params.extents_within_row.size() == within.size()) {
     for (size_t i = 0; i < within.size(); ++i) {
       assume(within[i], params.extents_within_row[i]);

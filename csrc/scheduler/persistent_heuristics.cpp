@@ -6,6 +6,7 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <scheduler/access_width.h>
+#include <scheduler/assumed_extents.h>
 #include <scheduler/reduction_chooser.h>
 #include <scheduler/stage_splitter.h>
 
@@ -36,7 +37,7 @@ void ReductionChooser::makePersistent() {
       params_->reduced_extents.push_back(info_.sizeOf(id));
     }
   }
-  for (const IterDomain* id : analysis_.keptWithinRow()) {
+  for (const IterDomain* id : keptWithinRow(analysis_)) {
     params_->extents_within_row.push_back(info_.sizeOf(id));
   }
 }

@@ -701,7 +701,7 @@ bool ReductionScheduler::maySuit(const HeuristicParams& known, SchedulerRuntimeI
     return true;
   }
   const std::vector<int64_t>& within = params->extents_within_row;
-  const std::vector<IterDomain*> dims = analysis->keptWithinRow();
+  const std::vector<IterDomain*> dims = keptWithinRow(*analysis);
   if (!std::equal(dims.begin(), dims.end(), within.begin(), within.end(),
                   [&](const IterDomain* id, int64_t size) { return info.sizeOf(id) == size; })) {
     return false;

@@ -371,22 +371,6 @@ bool ReductionAnalysis::hasSeveralRows() const {
                      [&](const IterDomain* id) { return !id->isBroadcast() && !isReducedDim(id); });
 }
 
-std::vector<IterDomain*> ReductionAnalysis::keptWithinRow() const {
-  std::vector<IterDomain*> kept;
-  size_t within = 0;
-  bool seen = false;
-  for (IterDomain* id : reference()->getLogicalDomain()) {
-    if (isAlongRow(id)) {
-      seen = true;
-      within = kept.size();
-    } else if (seen && !id->isBroadcast() && !isReducedDim(id)) {
-      kept.push_back(id);
-    }
-  }
-  kept.resize(within);
-  return kept;
-}
-
 int64_t ReductionAnalysis::elementsOfPosition(const TensorView* tv) const {
   int64_t elements = 1;
   for (const IterDomain* id : logicalIds(tv)) {

@@ -99,9 +99,6 @@ class ReductionAnalysis {
   bool isAlongRow(const IterDomain* id) const {
     return isReducedDim(id) && !isShortDim(id);
   }
-  // The reference's kept dimensions that have a part of the row on either side: positions along the
-  // row are as far apart as these are long.
-  std::vector<IterDomain*> keptWithinRow() const;
   // Elements of a tensor for each position along the row.
   int64_t elementsOfPosition(const TensorView* tv) const;
   // Of a tensor that has all short dimensions.

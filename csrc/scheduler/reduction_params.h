@@ -92,8 +92,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   std::vector<int64_t> exchanged;
   // Extents of the reference's reduced dimensions that a persistent kernel is made for.
   std::vector<int64_t> reduced_extents;
-  // And those of its kept dimensions within the row (ReductionAnalysis::keptWithinRow), such as the
-  // channels of images. Empty: any.
+  // And those of its kept dimensions within the row (keptWithinRow in assumed_extents.h), such as
+  // the channels of images. Empty: any.
   std::vector<int64_t> extents_within_row;
   // Or the kernel takes rows and columns of any length. A thread of a row has
   // batches_per_block_inner_reduction (or, at a time, unroll_factor_top_of_vectorization) vectors,
