@@ -158,7 +158,7 @@ struct MachineModel {
   constexpr int64_t keptBesideRows() const {
     return keptInCore() / 2;
   }
-  // Bytes that results of threads take in shared memory: those of a column lie in different banks.
+  // Bytes of shared memory for so many, with the padding that avoids bank conflicts.
   static constexpr int64_t withPadding(int64_t bytes) {
     return bytes + bytes / 8;
   }

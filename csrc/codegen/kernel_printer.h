@@ -3,6 +3,7 @@
 // text in codegen.cpp, the others in kernel_*.cpp by what they print.
 #pragma once
 
+#include <base/unique_vector.h>
 #include <codegen/approximate.h>
 #include <codegen/deviations.h>
 #include <codegen/wide_registers.h>
@@ -37,7 +38,7 @@ struct Scope {
   // Long scalars that have a name; [1]: as values, see KernelPrinter::is_value_.
   std::array<std::unordered_map<const Val*, Text>, 2> shortened;
   // Single registers of it that were computed of results of reductions.
-  std::vector<const TensorView*> statistics;
+  VectorOfUniqueEntries<const TensorView*> statistics;
 };
 
 class KernelPrinter {

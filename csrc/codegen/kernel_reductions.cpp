@@ -222,8 +222,7 @@ void KernelPrinter::threadReduce(const ThreadReduce* r) {
 bool KernelPrinter::isStatistic(const Val* v) const {
   const auto* index = tryAs<TensorIndex>(v);
   return index != nullptr && std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& scope) {
-           return std::find(scope.statistics.begin(), scope.statistics.end(), index->view()) !=
-                  scope.statistics.end();
+           return scope.statistics.has(index->view());
          });
 }
 
@@ -235,19 +234,15 @@ void KernelPrinter::noteStatistic(const Val* out, const Expr* e) {
   }
   if (e == nullptr || std::any_of(e->inputs().begin(), e->inputs().end(),
                                   [&](const Val* in) { return isStatistic(in); })) {
-    scopes_.back().statistics.push_back(index->view());
+    scopes_.back().statistics.pushBack(index->view());
   }
 }
 
 void KernelPrinter::renewStatistics() {
-  std::vector<std::string> names;
   for (const Scope& scope : scopes_) {
     for (const TensorView* tv : scope.statistics) {
-      names.push_back(tensorName(tv));
+      line("nvf::renew(" + tensorName(tv) + ");");
     }
-  }
-  for (const std::string& name : names) {
-    line("nvf::renew(" + name + ");");
   }
 }
 

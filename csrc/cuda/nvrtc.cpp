@@ -6,6 +6,7 @@
 #include <base/integer_math.h>
 #include <base/options.h>
 #include <base/string_utils.h>
+#include <machine.h>
 #include <target/compiler_messages.h>
 #include <target/programs.h>
 
@@ -406,8 +407,12 @@ CompiledBinary compileToCubin(const std::string& text, const std::string& symbol
     return binary;
   }
   // As few as that, or half of what is too many, in the units that threads get.
-  constexpr int64_t kRegisterUnit = 8;
-  for (const int64_t limit : {wanted, roundUp((wanted + taken) / 2, kRegisterUnit)}) {
+  const int64_t between = roundUp((wanted + taken) / 2, MachineModel().register_unit);
+  std::vector<int64_t> limits{wanted};
+  if (between > wanted && between < taken) {
+    limits.push_back(between);
+  }
+  for (const int64_t limit : limits) {
     CompileParams limited = params;
     limited.maxrregcount = std::min(params.maxrregcount, limit);
     CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);

@@ -119,7 +119,7 @@ class Sinker : public Rewriter {
     // A copy gives what is expanded the dimensions of a tensor that is.
     Expr* copy = reshape->input(0)->definition();
     auto* repeated = reshape->input(0)->as<TensorView>();
-    if (copy != nullptr && copy->kind() == ExprKind::LoadStoreOp && !repeated->hasRoot()) {
+    if (copy != nullptr && isPlainCopy(copy)) {
       repeated = copy->input(0)->as<TensorView>();
     } else {
       copy = nullptr;
@@ -136,8 +136,7 @@ class Sinker : public Rewriter {
     if (copy != nullptr) {
       wide = copyTo(copy, wide, out->dtype());
     }
-    TensorView* view = copyTo(reshape, wide, out->dtype());
-    return view;
+    return copyTo(reshape, wide, out->dtype());
   }
 
   // The same operation of another tensor and type.

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace nvfuser {
 
@@ -47,19 +48,19 @@ struct Joined {
 };
 
 // Where a slice begins and ends along `dim`, if it takes all of the other dimensions.
-bool isSliceAlong(const SliceOp* slice, size_t dim, std::optional<int64_t>& start,
-                  std::optional<int64_t>& stop) {
+std::optional<std::pair<int64_t, int64_t>> boundsAlong(const SliceOp* slice, size_t dim) {
   const auto dims = logicalIds(slice->input(0));
   for (size_t d = 0; d < dims.size(); ++d) {
     const bool is_whole = slice->starts()[d]->isZeroInt() &&
                           slice->stops()[d]->sameAs(dims[d]->getMaybeExpandedExtent());
     if (d != dim && !is_whole) {
-      return false;
+      return std::nullopt;
     }
   }
-  start = constInt(slice->starts()[dim]);
-  stop = constInt(slice->stops()[dim]);
-  return start.has_value() && stop.has_value();
+  const auto start = constInt(slice->starts()[dim]);
+  const auto stop = constInt(slice->stops()[dim]);
+  return start.has_value() && stop.has_value() ? std::optional(std::pair(*start, *stop))
+                                               : std::nullopt;
 }
 
 // What the parts are slices of, side by side; null if they are not.
@@ -68,15 +69,16 @@ TensorView* slicedSideBySide(const Parts& parts, int64_t dim) {
   int64_t next = 0;
   for (const Signed& part : parts) {
     const auto* slice = tryAs<SliceOp>(part.tv->definition());
-    std::optional<int64_t> start;
-    std::optional<int64_t> stop;
     if (slice == nullptr || part.negated != parts.front().negated ||
-        (source != nullptr && slice->input(0) != source) ||
-        !isSliceAlong(slice, static_cast<size_t>(dim), start, stop) || start != next) {
+        (source != nullptr && slice->input(0) != source)) {
+      return nullptr;
+    }
+    const auto bounds = boundsAlong(slice, static_cast<size_t>(dim));
+    if (!bounds.has_value() || bounds->first != next) {
       return nullptr;
     }
     source = slice->input(0)->as<TensorView>();
-    next = *stop;
+    next = bounds->second;
   }
   const IterDomain* id = logicalIds(source)[static_cast<size_t>(dim)];
   return id->isIteration() && constInt(id->extent()) == next ? source : nullptr;
@@ -88,8 +90,7 @@ TensorView* sharedByAll(const Parts& parts, int64_t dim) {
   const bool are_one = std::all_of(parts.begin(), parts.end(), [&](const Signed& part) {
     return part.tv == first.tv && part.negated == first.negated;
   });
-  const IterDomain* id = logicalIds(first.tv)[static_cast<size_t>(dim)];
-  return are_one && id->isBroadcast() && !id->hasExpandedExtent() ? first.tv : nullptr;
+  return are_one && logicalIds(first.tv)[static_cast<size_t>(dim)]->isOne() ? first.tv : nullptr;
 }
 
 class PartJoiner : public Rewriter {

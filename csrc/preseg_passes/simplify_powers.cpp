@@ -68,14 +68,10 @@ class PowerSimplifier : public Rewriter {
         return quotientOf(op);
       case OpType::Mul:
         return logarithmOf(op);
-      case OpType::Exp2: {
-        TensorView* softmax = softmaxOf(op, OpType::Log2);
-        return softmax != nullptr ? softmax : powerOfScaled(op, OpType::Exp, std::numbers::log2e);
-      }
-      case OpType::Exp: {
-        TensorView* softmax = softmaxOf(op, OpType::Log);
-        return softmax != nullptr ? softmax : powerOfScaled(op, OpType::Exp2, std::numbers::ln2);
-      }
+      case OpType::Exp2:
+        return exponentialOf(op, OpType::Log2, OpType::Exp, std::numbers::log2e);
+      case OpType::Exp:
+        return exponentialOf(op, OpType::Log, OpType::Exp2, std::numbers::ln2);
       default:
         return nullptr;
     }
@@ -216,6 +212,12 @@ class PowerSimplifier : public Rewriter {
     return log != nullptr && isNumber(split->constant, std::numbers::log2e)
                ? made(OpType::Log2, {log->in(0)})
                : nullptr;
+  }
+
+  TensorView* exponentialOf(const ElementwiseOp* op, OpType logarithm, OpType other_base,
+                            double scale) {
+    TensorView* softmax = softmaxOf(op, logarithm);
+    return softmax != nullptr ? softmax : powerOfScaled(op, other_base, scale);
   }
 
   // ---- softmax

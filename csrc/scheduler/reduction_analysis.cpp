@@ -36,6 +36,28 @@ bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
   });
 }
 
+// What is innermost in memory, but for short dimensions, in the input that has the most dimensions
+// of those that count. Null if there is none.
+template <class Counts, class IsShort>
+const IterDomain* innermostOfLargest(const Fusion* fusion, Counts counts, IsShort is_short) {
+  size_t most = 0;
+  const IterDomain* found = nullptr;
+  for (const Val* in : fusion->inputs()) {
+    const auto* tv = tryAs<TensorView>(in);
+    if (tv == nullptr || !counts(tv)) {
+      continue;
+    }
+    const std::vector<MemoryDim> memory = memoryDims(tv);
+    const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
+                                        [&](const MemoryDim& dim) { return !is_short(dim.id); });
+    if (memory.size() > most && innermost != memory.rend() && !isOnlySearched(tv, innermost->id)) {
+      most = memory.size();
+      found = innermost->id;
+    }
+  }
+  return found;
+}
+
 } // namespace
 
 TensorView* widestReduction(const std::vector<TensorView*>& reductions) {
@@ -146,24 +168,11 @@ bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
   return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
 }
 
-// Whether rows are what is innermost in memory but for short dimensions, in the input that has the
-// most.
 bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims) const {
-  size_t most = 0;
-  bool fastest = false;
-  for (const Val* in : fusion->inputs()) {
-    const auto* tv = tryAs<TensorView>(in);
-    const std::vector<MemoryDim> memory = tv == nullptr ? std::vector<MemoryDim>{} : memoryDims(tv);
-    const auto innermost = std::find_if(memory.rbegin(), memory.rend(), [&](const MemoryDim& dim) {
-      return dims.within_thread.count(graph_.group(dim.id)) == 0;
-    });
-    if (memory.size() > most && innermost != memory.rend() &&
-        !isOnlySearched(in->as<TensorView>(), innermost->id)) {
-      most = memory.size();
-      fastest = dims.along.count(graph_.group(innermost->id)) != 0;
-    }
-  }
-  return fastest;
+  const IterDomain* innermost = innermostOfLargest(
+      fusion, [](const TensorView*) { return true; },
+      [&](const IterDomain* id) { return dims.within_thread.count(graph_.group(id)) != 0; });
+  return innermost != nullptr && dims.along.count(graph_.group(innermost)) != 0;
 }
 
 // Of the reference's dimensions. There are short ones if it has everything, as the loops do that
@@ -638,25 +647,13 @@ void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
   }
 }
 
-// Decided by the input with the most dimensions, of those of the set (-1: of all).
+// Of the inputs of the set (-1: of all).
 bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
-  size_t most = 0;
-  bool fastest = reduced.back();
-  for (const Val* in : fusion->inputs()) {
-    if (!in->isTensor() || !hasReducedDims(in->as<TensorView>()) ||
-        (set >= 0 && setOf(in->as<TensorView>()) != set)) {
-      continue;
-    }
-    const std::vector<MemoryDim> memory = memoryDims(in->as<TensorView>());
-    const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
-                                        [&](const MemoryDim& dim) { return !isShortDim(dim.id); });
-    if (memory.size() > most && innermost != memory.rend() &&
-        !isOnlySearched(in->as<TensorView>(), innermost->id)) {
-      most = memory.size();
-      fastest = isReducedDim(innermost->id);
-    }
-  }
-  return fastest;
+  const IterDomain* innermost = innermostOfLargest(
+      fusion,
+      [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
+      [&](const IterDomain* id) { return isShortDim(id); });
+  return innermost == nullptr ? reduced.back() : isReducedDim(innermost);
 }
 
 // Dimensions of these fusions are what they are, or are sliced or padded.

@@ -14,7 +14,6 @@
 #include <segment/traffic.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -27,10 +26,6 @@ namespace nvfuser {
 namespace {
 
 using Exprs = std::vector<Expr*>;
-
-double elementsOf(const Val* tensor) {
-  return sizeOf(tensor) * 8 / static_cast<double>(dataTypeSizeBits(tensor->dtype()));
-}
 
 // What lookups of all elements of a tensor move, each a sector of a line.
 double sectorsOf(const Val* found) {
@@ -61,7 +56,6 @@ class Recomputer {
 
   void forMemory() {
     constexpr size_t kMostTries = 16; // so that planning stays linear
-    constexpr double kNotably = 0.99;
     findReaders();
     double least = peakBytes(segments_);
     size_t tries = 0;
@@ -201,15 +195,15 @@ class Recomputer {
     std::unordered_set<const Val*> tables; // of lookups
     double looked_up = 0;                  // bytes that lookups move
     // Elements of the smallest result that takes many instructions.
-    double fewest_of_function = std::numeric_limits<double>::max();
+    std::optional<double> fewest_of_function = std::nullopt;
   };
 
   // A function of a number is computed for each element that it is repeated for then, such as a
   // sine for each head.
   static bool repeatsFunctions(const Chain& chain, const Segment& reader) {
     constexpr double kFewIterations = 1 << 16; // take no time
-    const double iterations = iterationsOf(reader);
-    return iterations > kFewIterations && iterations > 2 * chain.fewest_of_function;
+    return chain.fewest_of_function.has_value() &&
+           iterationsOf(reader) > std::max(kFewIterations, 2 * *chain.fewest_of_function);
   }
 
   std::optional<Chain> chainOf(const std::vector<const TensorView*>& tensors) const {
@@ -233,7 +227,8 @@ class Recomputer {
         return std::nullopt;
       }
       if (isFunction(e)) {
-        chain.fewest_of_function = std::min(chain.fewest_of_function, elementsOf(e->output(0)));
+        const double elements = elementsOf(e->output(0));
+        chain.fewest_of_function = std::min(chain.fewest_of_function.value_or(elements), elements);
       }
       for (const TensorView* in : tensorInputs(e)) {
         const bool is_there =

@@ -30,8 +30,8 @@ bool widens(const Expr* e) {
   }
 }
 
-// Elements that a tensor has, or is reduced from.
-double elementsOf(const TensorView* tv) {
+// Elements that a tensor has, or is reduced from: as often is its expression computed.
+double elementsComputed(const TensorView* tv) {
   double elements = 1;
   for (const IterDomain* id : tv->getLogicalDomain()) {
     elements *= id->isBroadcast() ? 1 : extentOf(id);
@@ -58,10 +58,11 @@ void addWhatIsReadInParts(const Fusion* fusion, const std::vector<Expr*>& exprs,
     for (const Expr* use : uses) {
       const bool is_part = use->kind() == ExprKind::SliceOp;
       parts += is_part ? 1 : 0;
-      elements += is_part ? elementsOf(use->output(0)->as<TensorView>()) : 0;
+      elements += is_part ? elementsComputed(use->output(0)->as<TensorView>()) : 0;
       elsewhere = elsewhere || (!is_part && of_parts.count(use) == 0);
     }
-    if (!elsewhere && !uses.empty() && (parts == 0 || parts > 1) && elements <= elementsOf(tv)) {
+    if (!elsewhere && !uses.empty() && (parts == 0 || parts > 1) &&
+        elements <= elementsComputed(tv)) {
       of_parts.insert(e);
     }
   }
@@ -91,7 +92,7 @@ std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
   double most = 0;
   for (const Expr* e : exprs) {
     for (const TensorView* tv : tensorOutputs(e)) {
-      most = std::max(most, elementsOf(tv));
+      most = std::max(most, elementsComputed(tv));
     }
   }
   std::unordered_set<const Expr*> out;
@@ -102,7 +103,8 @@ std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
   for (const Expr* e : exprs) {
     const auto isCheap = [&] {
       return widens(e) || bits.areFewFor(e) ||
-             (bits.areKnownFor(e) && elementsOf(e->output(0)->as<TensorView>()) < kNarrow * most);
+             (bits.areKnownFor(e) &&
+              elementsComputed(e->output(0)->as<TensorView>()) < kNarrow * most);
     };
     if (may_be(e) && isCheap()) {
       out.insert(e);

@@ -13,12 +13,16 @@ double extentOf(const IterDomain* id) {
   return extent->isConst() ? static_cast<double>(extent->intValue()) : kUnknownExtent;
 }
 
-double sizeOf(const Val* tensor) {
-  auto size = static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
+double elementsOf(const Val* tensor) {
+  double elements = 1;
   for (const IterDomain* id : tensor->as<TensorView>()->getLogicalDomain()) {
-    size *= id->isBroadcast() || id->isReduction() ? 1 : extentOf(id);
+    elements *= id->isBroadcast() || id->isReduction() ? 1 : extentOf(id);
   }
-  return size;
+  return elements;
+}
+
+double sizeOf(const Val* tensor) {
+  return elementsOf(tensor) * static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
 }
 
 double traffic(const Segment& segment) {

@@ -13,6 +13,7 @@ inline constexpr double kNotably = 0.99;
 
 // Of a dimension. One whose size is not known counts more than any type.
 double extentOf(const IterDomain* id);
+double elementsOf(const Val* tensor);
 // Bytes.
 double sizeOf(const Val* tensor);
 

@@ -38,6 +38,15 @@ def logits_and_labels(rows: int, width: int, dtype: torch.dtype) -> tuple[torch.
     return x, label
 
 
+def loss_of(x: torch.Tensor, label: torch.Tensor, *more: str) -> FusionDefinition:
+    """Returns the mean, and what is saved for the backward pass; more of a Loss by name."""
+    with FusionDefinition() as fd:
+        loss = Loss(fd, fd.from_pytorch(x), fd.from_pytorch(label))
+        for name in ("mean", "top", "log_total", *more):
+            fd.add_output(getattr(loss, name))
+    return fd
+
+
 def run(fd: FusionDefinition, inputs: list[torch.Tensor]) -> tuple[list[torch.Tensor], int]:
     """Results, and the bytes at the peak beyond those of the results."""
     outputs = fd.execute(inputs)
@@ -71,10 +80,7 @@ def test_losses_are_looked_up_again(dtype: torch.dtype, rows: int, width: int) -
 @pytest.mark.machine("hopper")
 def test_blocks_of_a_cluster_share_lookups() -> None:
     x, label = logits_and_labels(2048, 3000, torch.float)
-    with FusionDefinition() as fd:
-        loss = Loss(fd, fd.from_pytorch(x), fd.from_pytorch(label))
-        for out in (loss.mean, loss.top, loss.log_total):
-            fd.add_output(out)
+    fd = loss_of(x, label)
     (mean, _, _), beyond = run(fd, [x, label])
     close(mean, torch.nn.functional.cross_entropy(x.double(), label))
     assert beyond == 0
@@ -85,11 +91,7 @@ def test_blocks_of_a_cluster_share_lookups() -> None:
 def test_a_mask_that_is_returned_leaves_the_kernel_of_the_rows() -> None:
     """Nothing of the rows is computed with it once the losses are not."""
     x, label = logits_and_labels(256, 4000, torch.float)
-    with FusionDefinition() as fd:
-        loss = Loss(fd, fd.from_pytorch(x), fd.from_pytorch(label))
-        for out in (loss.mean, loss.top, loss.log_total, loss.counts):
-            fd.add_output(out)
-    (mean, _, _, counts), beyond = run(fd, [x, label])
+    (mean, _, _, counts), beyond = run(loss_of(x, label, "counts"), [x, label])
     close(mean, torch.nn.functional.cross_entropy(x.double(), label))
     assert torch.equal(counts, label != -100)
     assert beyond == 0
@@ -120,11 +122,7 @@ def test_losses_of_two_tensors_at_the_same_positions() -> None:
 def test_short_rows_are_not_looked_up_again() -> None:
     """A lookup would move as much as the row."""
     x, label = logits_and_labels(4096, 8, torch.float)
-    with FusionDefinition() as fd:
-        loss = Loss(fd, fd.from_pytorch(x), fd.from_pytorch(label))
-        for out in (loss.mean, loss.top, loss.log_total):
-            fd.add_output(out)
-    (mean, _, _), beyond = run(fd, [x, label])
+    (mean, _, _), beyond = run(loss_of(x, label), [x, label])
     close(mean, torch.nn.functional.cross_entropy(x.double(), label))
     assert beyond >= 4 * 4096
 
