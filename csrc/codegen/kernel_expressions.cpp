@@ -213,6 +213,9 @@ Text KernelPrinter::asFloat(const Val* v, DataType dtype) {
   }
   const bool is_array = tv->getMemoryType() == MemoryType::Local && single_.count(tv) == 0 &&
                         kernel_->thread_loops.registers.count(tv) == 0;
+  if (const auto it = long_arrays_.find(tv); is_array && it != long_arrays_.end()) {
+    scopes_.at(it->second).narrow.pushBack(tv);
+  }
   return {is_array ? "nvf::floatAt(" + tensorName(tv) + ", " + elementIndex(t) + ")"
                    : "nvf::cast<float>(" + access(t) + ")",
           level(), false};

@@ -39,6 +39,8 @@ struct Scope {
   std::array<std::unordered_map<const Val*, Text>, 2> shortened;
   // Single registers of it that were computed of results of reductions.
   VectorOfUniqueEntries<const TensorView*> statistics;
+  // Long arrays of it, of 16-bit elements, that were read as floats.
+  VectorOfUniqueEntries<const TensorView*> narrow;
 };
 
 class KernelPrinter {
@@ -153,7 +155,7 @@ class KernelPrinter {
   void reduceThreads(const ThreadReduce* r);
   void combineThreads(const ThreadReduce* r);
   // A statistic of a row that is read before and after a reduction is another number for the
-  // compiler then: it would keep what it computed of it and the elements of the row, which takes
+  // compiler then, and so are 16-bit elements: it would keep what it computed of both, which takes
   // more registers than these.
   void noteStatistic(const Val* out, const Expr* e);
   void renewStatistics();
@@ -214,6 +216,8 @@ class KernelPrinter {
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
+  // Of more elements than the compiler may keep as floats: the level of the block.
+  std::unordered_map<const TensorView*, size_t> long_arrays_;
   std::unordered_set<const TensorView*> streamed_; // by the loop over threads that is printed
   // Elements of a thread, of registers that loops over threads share.
   std::unordered_map<const TensorView*, int64_t> sizes_;

@@ -239,10 +239,20 @@ void KernelPrinter::noteStatistic(const Val* out, const Expr* e) {
 }
 
 void KernelPrinter::renewStatistics() {
+  std::vector<const TensorView*> statistics;
+  std::vector<const TensorView*> narrow;
   for (const Scope& scope : scopes_) {
-    for (const TensorView* tv : scope.statistics) {
-      line("nvf::renew(" + tensorName(tv) + ");");
-    }
+    statistics.insert(statistics.end(), scope.statistics.begin(), scope.statistics.end());
+    narrow.insert(narrow.end(), scope.narrow.begin(), scope.narrow.end());
+  }
+  if (statistics.empty()) {
+    return; // the first reduction of the row
+  }
+  for (const TensorView* tv : statistics) {
+    line("nvf::renew(" + tensorName(tv) + ");");
+  }
+  for (const TensorView* tv : narrow) {
+    line("nvf::renewWords(" + tensorName(tv) + ");");
   }
 }
 

@@ -12,6 +12,14 @@
 
 namespace nvfuser::codegen {
 
+namespace {
+
+// 16-bit elements of a thread that the compiler may keep as floats beside them: with more, kernels
+// were faster that convert them again (docs/measurements/normalizations.md, Rows in registers).
+constexpr int64_t kFewKept = 32;
+
+} // namespace
+
 void KernelPrinter::waitIfNeeded(const Expr* e) {
   const auto* loop = tryAs<ForLoop>(e);
   if (must_wait_ && !(loop != nullptr && loop->isTrivial()) && !mayRunEarly(e)) {
@@ -301,6 +309,9 @@ void KernelPrinter::allocate(const Allocate* a) {
     single_.insert(a->tv());
     undeclared_[a->tv()] = {level(), a->isZeroed()};
     return;
+  }
+  if (size > kFewKept) {
+    long_arrays_[a->tv()] = level();
   }
   line("Array<" + type + ", " + std::to_string(size) +
        (a->alignment() > 1 ? ", " + std::to_string(std::min<int64_t>(a->alignment(), size)) : "") +

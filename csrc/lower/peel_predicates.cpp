@@ -8,13 +8,15 @@
 // each of them: warps then jump over most of the kernel, and wait for the instructions behind it.
 // Nor does it make use of how many threads there are: of a row that is no multiple of a block's
 // threads only the last iteration needs the predicate, and loads without one are issued together.
-// (Told the range of threadIdx, it divides in 16 bits, which takes more instructions.)
+// (Told the range of threadIdx, it divides in 16 bits, which takes more instructions.) The first
+// pass over what was loaded keeps the predicate.
 #include <ir/builder.h>
 #include <kernel/accesses.h>
 #include <kernel/traverse.h>
 #include <lower/moved.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -38,9 +40,16 @@ class CertainIterations : public StatementRewriter {
     if (has_iterations) {
       unrolled_.push_back(loop);
     }
+    const bool is_serial = loop != nullptr && !loop->isTrivial() && !loop->isUnrolled();
+    serial_loops_ += is_serial ? 1 : 0;
     StatementRewriter::rewrite(e, out);
+    serial_loops_ -= is_serial ? 1 : 0;
     if (has_iterations) {
       unrolled_.pop_back();
+    }
+    if (unrolled_.empty()) {
+      std::erase_if(on_the_way_, [&](const TensorView* tv) { return waited_for_.contains(tv); });
+      waited_for_.clear();
     }
   }
 
@@ -94,24 +103,53 @@ class CertainIterations : public StatementRewriter {
     const Statements else_body = run(branch->elseBody());
     const size_t outer = guards_.size();
     collectTerms(branch->condition(), guards_);
-    auto* out = B::create<IfThenElse>(relaxedCondition(branch));
+    auto* out = B::create<IfThenElse>(waitsForLoads(branch->thenBody()) ? branch->condition()
+                                                                        : relaxedCondition(branch));
     out->elseBody() = else_body;
     out->thenBody() = run(branch->thenBody());
     guards_.resize(outer);
     return out;
   }
 
-  static bool readsGlobal(const Statements& body) {
-    return holdsWithin(body, [](const Expr* e) {
-      if (!bodiesOf(e).empty()) {
-        return false; // what conditions and extents read
+  static bool isOfMemory(const Val* v, MemoryType type) {
+    const auto* element = v == nullptr ? nullptr : tryAs<TensorIndex>(v);
+    return element != nullptr && element->view()->getMemoryType() == type;
+  }
+
+  static bool readsGlobal(const Expr* e) {
+    const std::vector<const Val*> read = accessesOf(e).read;
+    return bodiesOf(e).empty() && // no condition or extent
+           std::any_of(read.begin(), read.end(),
+                       [](const Val* v) { return isOfMemory(v, MemoryType::Global); });
+  }
+
+  // Whether the statements are the first to read registers that were loaded. They keep their
+  // predicates: the compiler would sum whole iterations before it issues the other loads (measured,
+  // docs/measurements/normalizations.md, Rows in registers). In a loop over rows the next row's
+  // loads are under way meanwhile.
+  bool waitsForLoads(const Statements& body) {
+    if (!from_start_ || serial_loops_ > 0) {
+      return false;
+    }
+    bool waits = false;
+    forEachStatement(body, [&](const Expr* e) {
+      if (readsGlobal(e)) {
+        for (const Val* out : e->outputs()) {
+          if (isOfMemory(out, MemoryType::Local)) {
+            on_the_way_.insert(out->as<TensorIndex>()->view());
+          }
+        }
+      } else if (bodiesOf(e).empty()) {
+        for (const Val* v : accessesOf(e).read) {
+          if (isOfMemory(v, MemoryType::Local) &&
+              on_the_way_.contains(v->as<TensorIndex>()->view())) {
+            waited_for_.insert(v->as<TensorIndex>()->view());
+            waits = true;
+          }
+        }
       }
-      const std::vector<const Val*> read = accessesOf(e).read;
-      return std::any_of(read.begin(), read.end(), [](const Val* v) {
-        const auto* element = v == nullptr ? nullptr : tryAs<TensorIndex>(v);
-        return element != nullptr && element->view()->getMemoryType() == MemoryType::Global;
-      });
     });
+    return waits;
   }
 
   // What does not depend on the loop stays as it is.
@@ -150,7 +188,7 @@ class CertainIterations : public StatementRewriter {
     }
     // Loads with a predicate are issued behind what others without one are waited for: all have it,
     // but for one (measured, docs/measurements/normalizations.md, Columns).
-    if (from_start_ && end + 1 < iterations && readsGlobal(branch->thenBody())) {
+    if (from_start_ && end + 1 < iterations && holdsWithin(branch->thenBody(), readsGlobal)) {
       return branch->condition();
     }
     Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
@@ -162,7 +200,10 @@ class CertainIterations : public StatementRewriter {
   LowerContext& ctx_;
   const bool from_start_;
   std::vector<const ForLoop*> unrolled_;
-  std::vector<Val*> guards_; // that hold here
+  std::vector<Val*> guards_;                         // that hold here
+  int serial_loops_ = 0;                             // around this
+  std::unordered_set<const TensorView*> on_the_way_; // loaded, and not read yet
+  std::unordered_set<const TensorView*> waited_for_; // read first by the loops around this
 };
 
 } // namespace

@@ -723,9 +723,12 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
             "bulk_loads: not where one thread of the host runs a block (threads_in_loops)");
   FusionGuard guard(fusion);
   // Threads wait for each other once for Welford's partials and twice for two passes, but merging
-  // partials takes longer than that, also in a cluster. The grid is another matter.
+  // partials takes longer than that, also in a cluster. The grid is another matter, and so is a
+  // cluster that would read its row in shared memory once more, if all threads have as many
+  // elements: their counts are constants then.
   // Not whole vectors (align_rows) would be accumulated with a division for each element.
-  if (p->persistent_kernel && (!p->cross_grid_outer_reduction || p->align_rows)) {
+  const bool reads_again = p->stage_rows && p->cluster_size > 1 && p->fillsThreads();
+  if (p->persistent_kernel && ((!p->cross_grid_outer_reduction && !reads_again) || p->align_rows)) {
     replaceWelfordByTwoPasses(fusion);
   }
   auto analysis = analysisOf<ReductionAnalysis>(fusion, type_);

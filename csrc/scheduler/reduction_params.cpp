@@ -6,16 +6,26 @@
 
 namespace nvfuser {
 
+int64_t ReductionParams::reducedElements() const {
+  int64_t elements = 1;
+  for (const int64_t extent : reduced_extents) {
+    elements *= extent;
+  }
+  return elements;
+}
+
 int64_t ReductionParams::rowsOfThread() const {
   if (fastest_dim || !persistent_kernel) {
     return 1;
   }
-  int64_t rows = 1;
-  for (const int64_t extent : reduced_extents) {
-    rows *= extent;
-  }
   const int64_t blocks = cross_grid_outer_reduction ? lparams.gdimy() : cluster_size;
-  return ceilDiv(rows, lparams.bdimy() * blocks);
+  return ceilDiv(reducedElements(), lparams.bdimy() * blocks);
+}
+
+bool ReductionParams::fillsThreads() const {
+  const int64_t of_thread = batches_per_block_inner_reduction * unroll_factor_inner_reduction;
+  return !reduced_extents.empty() &&
+         reducedElements() == of_thread * lparams.bdimx() * cluster_size;
 }
 
 std::string ReductionParams::toString() const {

@@ -167,6 +167,10 @@ class ReductionParams : public ListedParams<ReductionParams> {
   }
   // Of persistent columns.
   int64_t rowsOfThread() const;
+  // Of the reduced_extents.
+  int64_t reducedElements() const;
+  // All threads of a persistent row have as many of its elements.
+  bool fillsThreads() const;
 
   // In two lines of their own what kind of kernel it is, then what differs from the defaults.
   std::string toString() const override;

@@ -81,9 +81,7 @@ TileAxes axesOf(TensorView* tv, const std::vector<int64_t>& known, const TensorV
 void RowExchange::schedule(const TensorView* reference, int64_t tile,
                            const std::unordered_map<TensorView*, std::vector<int64_t>>& axes) {
   TileExchange exchange;
-  for (const int64_t extent : params_.reduced_extents) {
-    exchange.tile_1 *= extent;
-  }
+  exchange.tile_1 = params_.reducedElements();
   exchange.tile_2 = params_.lparams.bdimy();
   exchange.vector_1 = params_.unroll_factor_inner_reduction;
   exchange.threads_x = params_.lparams.bdimx();

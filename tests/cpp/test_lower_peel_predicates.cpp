@@ -28,6 +28,7 @@ class LowerPeelPredicates : public LoweringTest {
   using Sizes = std::vector<int64_t>;
 };
 
+// The sum is the first to read what was loaded.
 TEST_F(LowerPeelPredicates, AllButTheLastIteration) {
   EXPECT_EQ(afterSumOf(30), R"(
   T2_l = ALLOCATE(local, size=4, dtype=float)
@@ -41,7 +42,7 @@ TEST_F(LowerPeelPredicates, AllButTheLastIteration) {
   FOR blockIdx.x in rblockIdx.x9{2} extent 2:
     FOR u1 in rUR10{4} extent 4:
       FOR threadIdx.x in rthreadIdx.x8{4} extent 4:
-        IF ( ( u1 < 3 ) || ( ( ( ( blockIdx.x * 16 ) + ( u1 * 4 ) ) + threadIdx.x ) < 30 ) ):
+        IF ( ( ( ( blockIdx.x * 16 ) + ( u1 * 4 ) ) + threadIdx.x ) < 30 ):
           T3[0] = T3[0] + T2[u1];
   REDUCE threadIdx.x blockIdx.x: T3[1]
   IF ( ( threadIdx.x == 0 ) && last_block3 ):
@@ -49,7 +50,7 @@ TEST_F(LowerPeelPredicates, AllButTheLastIteration) {
 )");
 }
 
-// Several loads are issued together, all with the predicate; what is computed of them has none.
+// Several loads are issued together, all with the predicate.
 TEST_F(LowerPeelPredicates, FewIterations) {
   EXPECT_EQ(afterSumOf(26), R"(
   T2_l = ALLOCATE(local, size=4, dtype=float)
@@ -63,11 +64,45 @@ TEST_F(LowerPeelPredicates, FewIterations) {
   FOR blockIdx.x in rblockIdx.x9{2} extent 2:
     FOR u1 in rUR10{4} extent 4:
       FOR threadIdx.x in rthreadIdx.x8{4} extent 4:
-        IF ( ( u1 < 2 ) || ( ( ( ( blockIdx.x * 16 ) + ( u1 * 4 ) ) + threadIdx.x ) < 26 ) ):
+        IF ( ( ( ( blockIdx.x * 16 ) + ( u1 * 4 ) ) + threadIdx.x ) < 26 ):
           T3[0] = T3[0] + T2[u1];
   REDUCE threadIdx.x blockIdx.x: T3[1]
   IF ( ( threadIdx.x == 0 ) && last_block3 ):
     T1[0] = Set( T3[0], cache_op=Unspecified )
+)");
+}
+
+TEST_F(LowerPeelPredicates, TheSecondPassOverWhatWasLoaded) {
+  TensorView* x = input({30});
+  TensorView* total = sum(x, Sizes{0});
+  TensorView* rest = sub(x, broadcast(total, {true}));
+  fusion_.addOutput(rest);
+  TensorView* load = x->cacheAfter();
+  for (TensorView* tv : {load, total, rest}) {
+    tv->split(0, 8);
+    tv->axis(0)->parallelize(ParallelType::Unroll);
+    tv->axis(1)->parallelize(ParallelType::TIDx);
+  }
+  EXPECT_EQ(after("peel predicates"), R"(
+  T4_l = ALLOCATE(local, size=4, dtype=float)
+  T1_l = ALLOCATE(local, size=1, dtype=float)
+  T2_l = ALLOCATE(local, size=1, dtype=float)
+  FOR u5 in iUR5{4} extent 4:
+    FOR threadIdx.x in ithreadIdx.x6{8} extent 8:
+      IF ( ( u5 < 3 ) || ( ( ( u5 * 8 ) + threadIdx.x ) < 30 ) ):
+        T4[u5] = Set( T0[( ( u5 * 8 ) + threadIdx.x )], cache_op=Unspecified )
+  T1[0] = Set( float(0), cache_op=Unspecified )
+  FOR u3 in rUR7{4} extent 4:
+    FOR threadIdx.x in rthreadIdx.x8{8} extent 8:
+      IF ( ( ( u3 * 8 ) + threadIdx.x ) < 30 ):
+        T1[0] = T1[0] + T4[u3];
+  REDUCE threadIdx.x: T1[1]
+  FOR 0 in bS2{1} extent 1:
+    T2[0] = Set( T1[0], cache_op=Unspecified )
+  FOR u0 in iUR9{4} extent 4:
+    FOR threadIdx.x in ithreadIdx.x10{8} extent 8:
+      IF ( ( u0 < 3 ) || ( ( ( u0 * 8 ) + threadIdx.x ) < 30 ) ):
+        T3[( ( u0 * 8 ) + threadIdx.x )] = T4[u0] - T2[0];
 )");
 }
 

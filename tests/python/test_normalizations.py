@@ -674,3 +674,23 @@ def test_channels_that_lie_within_a_row_are_constants(device: torch.device) -> N
         assert "logical_size[1]" not in text
         loads, sums, renewed = (text.find(what) for what in ("= T1[", "Reduce<", "nvf::renew("))
         assert 0 < loads < sums < renewed
+
+
+def test_long_rows_are_converted_again(device: str) -> None:
+    """Elements of 16 bits that would take too many registers as floats beside them."""
+    with FusionDefinition() as fd:
+        x = fd.define_tensor(shape=[-1, -1], contiguity=True, dtype=DataType.BFloat16)
+        wide = fd.ops.cast(x, DataType.Float)
+        top = fd.ops.broadcast(fd.ops.max(wide, [1]), [False, True])
+        exponential = fd.ops.exp(fd.ops.sub(wide, top))
+        total = fd.ops.broadcast(fd.ops.sum(exponential, [1]), [False, True])
+        fd.add_output(fd.ops.cast(fd.ops.div(exponential, total), DataType.BFloat16))
+    for width in (1024, 65536):
+        t = random([4, width], torch.bfloat16, width, device)
+        (out,) = fd.execute([t])
+        torch.testing.assert_close(out.double(), t.double().softmax(1), atol=1e-3, rtol=1e-2)
+        (report,) = (r for r in fd.fec._segment_reports([t]) if r["segment_id"] >= 0)
+        params = report["params"]
+        elements = params.batches_per_block_inner_reduction * params.unroll_factor_inner_reduction
+        if not params.threads_in_loops:
+            assert ("nvf::renewWords(" in report["kernel_text"]) == (elements > 32)

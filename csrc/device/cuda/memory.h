@@ -57,6 +57,21 @@ NVF_FN void renew(float& x) {
 }
 } // namespace nvf
 
+//@ piece nvf::renewWords
+// The same 16-bit elements, likewise.
+namespace nvf {
+template <class T, int N, int Align>
+NVF_FN void renewWords(Array<T, N, Align>& registers) {
+  if constexpr (N % 2 == 0 && Align % 2 == 0) {
+    unsigned* words = reinterpret_cast<unsigned*>(&registers.array[0]);
+#pragma unroll
+    for (int i = 0; i < N / 2; ++i) {
+      asm("" : "+r"(words[i]));
+    }
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::loadGlobal
 // Unspecified stays an ordinary load: the kernel may write the same memory through another
 // argument. EvictLast: what "createpolicy.fractional.L2::evict_last.b64 p, 1.0" (PTX ISA) gives on

@@ -49,6 +49,12 @@ namespace nvf {
 NVF_FN void renew(float&) {}
 } // namespace nvf
 
+//@ piece nvf::renewWords
+namespace nvf {
+template <class Registers>
+NVF_FN void renewWords(Registers&) {}
+} // namespace nvf
+
 //@ piece nvf::waitForLoads
 // Loads are complete when they are done.
 namespace nvf {
