@@ -200,18 +200,6 @@ TensorView* Fusion::copyOf(TensorView* tv) {
   return out;
 }
 
-void Fusion::replaceInput(Val* from, Val* to) {
-  std::replace(inputs_.begin(), inputs_.end(), from, to);
-  from->is_fusion_input_ = false;
-  to->is_fusion_input_ = true;
-  for (OutputAlias& a : output_aliases_) {
-    if (a.input == from) {
-      a.input = to;
-    }
-  }
-  onGraphChanged();
-}
-
 void Fusion::replaceOutput(Val* from, Val* to) {
   std::replace(outputs_.begin(), outputs_.end(), from, to);
   from->is_fusion_output_ = false;

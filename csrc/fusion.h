@@ -52,7 +52,6 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   void addOutput(Val* output);
   // `output` is written into `alias_input`'s storage.
   void addOutput(Val* output, Val* alias_input);
-  void replaceInput(Val* from, Val* to);
   void replaceOutput(Val* from, Val* to);
   void removeOutput(Val* output);
 

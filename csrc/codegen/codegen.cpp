@@ -8,6 +8,7 @@
 
 #include <base/error.h>
 #include <codegen/kernel_printer.h>
+#include <kernel/traverse.h>
 #include <lower/reductions.h>
 
 #include <algorithm>
@@ -24,6 +25,9 @@ std::string KernelPrinter::print(const std::string& name) {
   if (!must_wait_) {
     letNextStart();
   }
+  forEachStatement(kernel_->top_level, [&](const Expr* e) {
+    last_reduction_ = e->kind() == ExprKind::ThreadReduce ? e : last_reduction_;
+  });
   declareFlags(kernel_->top_level);
   for (const Expr* e : kernel_->top_level) {
     statement(e);

@@ -155,10 +155,11 @@ class KernelPrinter {
   void reduceThreads(const ThreadReduce* r);
   void combineThreads(const ThreadReduce* r);
   // A statistic of a row that is read before and after a reduction is another number for the
-  // compiler then, and so are 16-bit elements: it would keep what it computed of both, which takes
-  // more registers than these.
+  // compiler then, and so are 16-bit elements after the last one: it would keep what it computed of
+  // both, which takes more registers than these.
   void noteStatistic(const Val* out, const Expr* e);
   void renewStatistics();
+  void renewElements();
   bool isStatistic(const Val* v) const;
   void threadReduce(const ThreadReduce* r);
   void clusterReduce(const ThreadReduce* r, const std::string& arguments,
@@ -216,6 +217,7 @@ class KernelPrinter {
   std::unordered_map<std::string, size_t> loop_level_;
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
+  const Expr* last_reduction_ = nullptr; // among threads
   // Of more elements than the compiler may keep as floats: the level of the block.
   std::unordered_map<const TensorView*, size_t> long_arrays_;
   std::unordered_set<const TensorView*> streamed_; // by the loop over threads that is printed

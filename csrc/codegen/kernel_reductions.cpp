@@ -212,6 +212,9 @@ void KernelPrinter::threadReduce(const ThreadReduce* r) {
     return; // nothing waits for it here
   }
   renewStatistics();
+  if (r == last_reduction_) {
+    renewElements();
+  }
   for (const ReduceTerm& term : r->terms) {
     for (const Val* first : term.first) {
       noteStatistic(first, nullptr);
@@ -239,20 +242,18 @@ void KernelPrinter::noteStatistic(const Val* out, const Expr* e) {
 }
 
 void KernelPrinter::renewStatistics() {
-  std::vector<const TensorView*> statistics;
-  std::vector<const TensorView*> narrow;
   for (const Scope& scope : scopes_) {
-    statistics.insert(statistics.end(), scope.statistics.begin(), scope.statistics.end());
-    narrow.insert(narrow.end(), scope.narrow.begin(), scope.narrow.end());
+    for (const TensorView* tv : scope.statistics) {
+      line("nvf::renew(" + tensorName(tv) + ");");
+    }
   }
-  if (statistics.empty()) {
-    return; // the first reduction of the row
-  }
-  for (const TensorView* tv : statistics) {
-    line("nvf::renew(" + tensorName(tv) + ");");
-  }
-  for (const TensorView* tv : narrow) {
-    line("nvf::renewWords(" + tensorName(tv) + ");");
+}
+
+void KernelPrinter::renewElements() {
+  for (const Scope& scope : scopes_) {
+    for (const TensorView* tv : scope.narrow) {
+      line("nvf::renewWords(" + tensorName(tv) + ");");
+    }
   }
 }
 

@@ -448,10 +448,6 @@ const std::shared_ptr<Fusion>& FusionExecutorCache::sharedFusion() const {
   return impl_->fusion;
 }
 
-int64_t FusionExecutorCache::fusionId() const {
-  return impl_->fusion_id;
-}
-
 Device FusionExecutorCache::deviceFor(std::span<const ArgView> args,
                                       std::optional<Device> device) const {
   return impl_->deviceFor(args, device);

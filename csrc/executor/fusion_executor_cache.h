@@ -78,7 +78,6 @@ class FusionExecutorCache {
   // The definition as it was given; never changed by running it.
   Fusion* fusion() const;
   const std::shared_ptr<Fusion>& sharedFusion() const;
-  int64_t fusionId() const;
 
   // Where a call runs: `device`, or where the tensors are, or on the first GPU if there are none. A
   // device that contradicts the tensors is an error.

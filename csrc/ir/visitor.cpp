@@ -62,10 +62,6 @@ std::vector<TensorView*> tensorOutputs(const Expr* e) {
   return tensorsAmong(e->outputs());
 }
 
-std::vector<TensorView*> producerTvsOf(const TensorView* tv) {
-  return tv->definition() == nullptr ? std::vector<TensorView*>{} : tensorInputs(tv->definition());
-}
-
 // Two uses have no output in common.
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv) {
   std::vector<TensorView*> consumers;

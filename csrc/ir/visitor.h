@@ -76,8 +76,7 @@ void forEachBehind(const Val* v, Visit visit) {
 // Tensor inputs (each once) and outputs of an expression.
 std::vector<TensorView*> tensorInputs(const Expr* e);
 std::vector<TensorView*> tensorOutputs(const Expr* e);
-// Direct tensor producers / consumers (all registered ones).
-std::vector<TensorView*> producerTvsOf(const TensorView* tv);
+// Direct tensor consumers (all registered ones).
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv);
 
 } // namespace nvfuser

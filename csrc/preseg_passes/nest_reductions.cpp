@@ -38,6 +38,19 @@ bool isWorthIt(const ReductionOp* op, const Groups& first, const IdGraph& graph)
   return elements >= kFewestElements;
 }
 
+// A constant if one is known: second steps over equal dimensions share a kernel, which finds them
+// equal by their extents.
+Val* extentOf(const IterDomain* id, const IdGraph& graph) {
+  if (!id->extent()->isConst()) {
+    for (const IterDomain* same : graph.members(graph.group(id))) {
+      if (!same->isBroadcast() && same->extent()->isConst()) {
+        return same->extent();
+      }
+    }
+  }
+  return id->extent();
+}
+
 void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const IdGraph& graph) {
   TensorView* out = op->out();
   TensorDomain::Ids partial_dims;
@@ -45,14 +58,12 @@ void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const 
   for (IterDomain* id : out->getLogicalDomain()) {
     const bool is_first = id->isReduction() && first.count(graph.group(id)) != 0;
     IterDomainBuilder copy(id);
-    copy.parallelType(ParallelType::Serial);
-    if (id->isReduction() && !is_first) {
+    copy.parallelType(ParallelType::Serial).extent(extentOf(id, graph));
+    if (!is_first) {
+      dims.push_back(copy.build());
       copy.iterType(IterType::Iteration);
     }
     partial_dims.push_back(copy.build());
-    if (!is_first) {
-      dims.push_back(id->isReduction() ? IterDomainBuilder(id).build() : id);
-    }
   }
   const auto domain = [](const TensorDomain::Ids& ids) {
     return IrBuilder::create<TensorDomain>(ids, TensorDomain::contiguityFilledWith(ids, true));

@@ -145,10 +145,6 @@ void FusionProfiler::reset() {
   state().profile.reset();
 }
 
-bool FusionProfiler::hasProfile() {
-  return state().profile.has_value();
-}
-
 FusionProfile FusionProfiler::profile() {
   const std::optional<FusionProfile>& profile = state().profile;
   NVF_CHECK(profile.has_value(),

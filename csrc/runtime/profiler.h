@@ -59,7 +59,6 @@ class FusionProfiler {
   static void disable();
   // Error: nothing was recorded since enable().
   static FusionProfile profile();
-  static bool hasProfile();
   static void reset();
 
   // Called by the executors. A call that is made inside another (segments) belongs to it.

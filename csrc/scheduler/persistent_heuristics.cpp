@@ -600,10 +600,14 @@ bool ReductionChooser::shareAlignedRow() {
   return false;
 }
 
-// Many elements of narrow inputs take fewer registers than what is computed of them.
+// Many elements of inputs may take fewer registers than what is computed of them.
 void ReductionChooser::projectLongRow(int64_t elements_of_thread) {
+  const auto bitsOf = [&](KeptOfRows kept) {
+    return StageSplitter(fusion_, analysis_, kept).mostBitsKept();
+  };
   params_->project_persistent_buffers =
-      elements_of_thread > elementsOfThread() && isNarrow() && isCheapToRepeat();
+      elements_of_thread > elementsOfThread() && isCheapToRepeat() &&
+      (isNarrow() || bitsOf(KeptOfRows::Inputs) < bitsOf(KeptOfRows::All));
 }
 
 // `vectors`: of a row in one block.

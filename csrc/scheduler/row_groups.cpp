@@ -74,6 +74,24 @@ struct RowShare {
   int64_t groups = 1;
 };
 
+bool fitsSharedMemory(const GroupedRows& grouped, const RowShare& share, int64_t rows,
+                      const MachineModel& machine) {
+  return rows * share.groups * share.threads * share.elements *
+             std::max<int64_t>(grouped.row_bytes, 1) <=
+         machine.sharedForTensors();
+}
+
+// For the rows under way, in shared memory or in registers: the next one and the one in use. Here
+// only what the sums and both rows take for certain counts; fewer elements than few there are not.
+bool hasRoom(const GroupedRows& grouped, const RowShare& share, int64_t rows_under_way,
+             const MachineModel& machine) {
+  const int64_t kept =
+      registersOfRows(grouped, share.elements, 4, machine) - machine.other_registers;
+  return share.elements <= fewElements(grouped.row_bytes, machine) ||
+         (rows_under_way > 2 && fitsSharedMemory(grouped, share, rows_under_way, machine)) ||
+         kept <= registersOfThread(share.threads * share.groups, machine);
+}
+
 // --- one sum for each column ---
 
 RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
@@ -111,12 +129,14 @@ RowShare shareRow(const GroupedRows& grouped, const MachineModel& machine) {
     }
   }
   // So do fewer blocks with half as many elements again, of float32.
-  RowShare fewer = share;
-  fewer.cluster /= 2;
-  fewer.elements += fewer.elements / 2;
-  if (share.elements < elementsOfGroup(machine) && fewer.cluster > 0 &&
-      threads(fewer) <= most_threads && fills(fewer)) {
-    share = fewer;
+  if (share.elements < elementsOfGroup(machine) && share.cluster > 1) {
+    RowShare fewer = share;
+    fewer.cluster /= 2;
+    fewer.elements += fewer.elements / 2;
+    fewer.threads = threads(fewer);
+    if (fewer.threads <= most_threads && fills(fewer) && hasRoom(grouped, fewer, 2, machine)) {
+      share = fewer;
+    }
   }
   share.threads = threads(share);
   share.groups = std::max<int64_t>(most_busy / share.threads, 1);
@@ -169,9 +189,9 @@ class Sharer {
         registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
-    return fitsSharedMemory(share, kMostSharedRows)     ? kMostSharedRows
-           : fitsSharedMemory(share, kFewestSharedRows) ? kFewestSharedRows
-                                                        : 2;
+    return fits(share, kMostSharedRows)     ? kMostSharedRows
+           : fits(share, kFewestSharedRows) ? kFewestSharedRows
+                                            : 2;
   }
 
  private:
@@ -187,9 +207,8 @@ class Sharer {
     return out;
   }
 
-  bool fitsSharedMemory(const RowShare& share, int64_t rows) const {
-    return rows * share.groups * share.threads * share.elements * row_bytes_ <=
-           machine_.sharedForTensors();
+  bool fits(const RowShare& share, int64_t rows) const {
+    return fitsSharedMemory(grouped_, share, rows, machine_);
   }
 
   // For rows that no cluster holds otherwise.
@@ -229,7 +248,7 @@ class Sharer {
       return true;
     }
     return registers(share.elements) <= registersOfThread(threads, machine_) &&
-           fitsSharedMemory(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
+           fits(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
   }
 
   // Of a thread: the sums, the rows in use and what all rows share.
@@ -447,7 +466,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
           kFewestSharedRows, kMostSharedRows);
     }
   }
-  if (share.threads == 0) {
+  if (share.threads == 0 || !hasRoom(grouped, share, groups.rows_under_way, machine)) {
     return groups;
   }
   groups.cluster = share.cluster;

@@ -224,7 +224,7 @@ int64_t StageSplitter::mostBitsKept() const {
     if (!analysis_.hasWholeRows(tv) || analysis_.stage(tv) >= stage) {
       return;
     }
-    if (!tv->isFusionInput() && isCheap(tv)) {
+    if (!tv->isFusionInput() && (isCheap(tv) || !isKept(tv))) {
       for (const TensorView* in : tensorInputs(tv->definition())) {
         self(self, in, stage);
       }

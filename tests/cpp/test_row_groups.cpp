@@ -141,6 +141,15 @@ TEST(RowGroups, FillsRegistersWithTwoSums) {
                8);
 }
 
+// Two rows of 32 floats each from two inputs, their sums and what all rows share: no thread of 512
+// has as many registers, and shared memory has no room for three rows.
+TEST(RowGroups, FitsRegisters) {
+  const MachineModel info = machine(16, 132);
+  EXPECT_EQ(chooseRowGroups({1 << 16, 256000, 1, 8}, info).count, 0);
+  EXPECT_EQ(chooseRowGroups({1 << 16, 151936, 2, 8}, info).count, 0);
+  EXPECT_GT(chooseRowGroups({1 << 16, 256000, 1, 4}, info).count, 0);
+}
+
 // Rows under way in shared memory are ones that it holds.
 TEST(RowGroups, FitsSharedMemory) {
   const MachineModel info = machine(16, 132);

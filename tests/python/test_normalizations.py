@@ -236,6 +236,29 @@ def test_long_rows_are_projected_and_staged(device: torch.device) -> None:
 
 
 @pytest.mark.machine("hopper")
+@pytest.mark.parametrize(
+    ("dtype", "projected"), [(torch.bfloat16, True), (torch.float, False)], ids=str
+)
+def test_long_rows_keep_what_takes_fewer_registers(
+    dtype: torch.dtype, projected: bool, device: torch.device
+) -> None:
+    """A softmax's gradient reads the product and the result again: 48 bits, and both inputs of 16
+    bits have 32. Of float32 it is the same either way."""
+    grad, y = (random([20, 128256], dtype, seed, device) for seed in (17, 18))
+    with FusionDefinition() as fd:
+        g, s = (fd.ops.cast(fd.from_pytorch(t), DataType.Float) for t in (grad, y))
+        product = fd.ops.mul(g, s)
+        dot = fd.ops.broadcast(fd.ops.sum(product, [1]), [False, True])
+        fd.add_output(fd.ops.sub(product, fd.ops.mul(s, dot)))
+    (out,) = fd.execute([grad, y])
+    g, s = grad.double(), y.double()
+    expected = g * s - s * (g * s).sum(1, keepdim=True)
+    torch.testing.assert_close(out.double(), expected, rtol=1e-3, atol=2e-2)
+    (report,) = fd.fec._segment_reports([grad, y])
+    assert report["chosen"].project_persistent_buffers == projected
+
+
+@pytest.mark.machine("hopper")
 @pytest.mark.parametrize("width", [12288, 20000, 70000])
 def test_rows_with_two_weights_lie_in_shared_memory(width: int, device: torch.device) -> None:
     x = random([300, width], torch.bfloat16, 14, device)
