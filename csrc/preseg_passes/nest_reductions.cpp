@@ -61,7 +61,7 @@ void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const 
     copy.parallelType(ParallelType::Serial).extent(extentOf(id, graph));
     if (!is_first) {
       dims.push_back(copy.build());
-      copy.iterType(IterType::Iteration);
+      copy.iterType(id->isReduction() ? IterType::Iteration : id->iterType());
     }
     partial_dims.push_back(copy.build());
   }

@@ -41,6 +41,19 @@ outputs: t2 t6 t8
 )");
 }
 
+TEST_F(NestReductions, BroadcastDimensionsStayThat) {
+  TensorView* x = broadcast(input({4, 32}), {false, true, false});
+  fusion_.addOutput(sum(x, {2}));
+  fusion_.addOutput(sum(x, {0, 2}));
+  nestReductions(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, b, i32] = broadcast(x0)
+t1 float32[i4, b, r32] = reduce add(t0)
+t2 float32[i4, b, r32] = reduce add(t0)
+t3 float32[r4, b] = reduce add(t2)
+outputs: t1 t3
+)");
+}
+
 TEST_F(NestReductions, WhatIsHardlySmallerAfterTheFirstStepStays) {
   TensorView* x = input({4, 8, 3});
   fusion_.addOutput(sum(x, {2}));
