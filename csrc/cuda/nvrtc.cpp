@@ -396,33 +396,100 @@ CompiledBinary compileWith(const std::vector<std::string>& flags, const std::str
   return binary;
 }
 
+// One way to compile a kernel.
+struct Attempt {
+  CompiledBinary binary;
+  int64_t registers = 0;
+  int64_t spilled = 0; // bytes
+  int64_t blocks = 0;  // that an SM has registers for
+
+  bool isBetterThan(const Attempt& other) const {
+    const bool spills = spilled > kFewSpilledBytes;
+    return blocks != other.blocks ? !spills && blocks > other.blocks
+                                  : !spills && other.spilled > kFewSpilledBytes;
+  }
+};
+
+// Compiles a kernel in several ways.
+class Attempts {
+ public:
+  Attempts(const std::string& text, const std::string& symbol, int arch,
+           const CompileParams& params)
+      : text_(text), symbol_(symbol), arch_(arch), params_(params) {
+    const std::string begin = "NVF_KERNEL(" + symbol + ", ";
+    kernel_ = std::min(text.find(begin), text.size());
+    if (kernel_ < text.size()) {
+      threads_ = std::strtoll(text.c_str() + kernel_ + begin.size(), nullptr, 10);
+    }
+  }
+
+  // Elements that were converted before the last reduction stay in registers, or are converted
+  // again if that leaves room for more blocks.
+  CompiledBinary best() const {
+    Attempt out = withFewRegisters(/*keeps_converted=*/true);
+    if (text_.find("nvf::renewWords(", kernel_) != std::string::npos) {
+      Attempt again = withFewRegisters(/*keeps_converted=*/false);
+      if (again.isBetterThan(out)) {
+        out = std::move(again);
+      }
+    }
+    return std::move(out.binary);
+  }
+
+ private:
+  // With too many registers also with as few as are wanted, or with half of those too many, in the
+  // units that threads get.
+  Attempt withFewRegisters(bool keeps_converted) const {
+    Attempt out = attempt(keeps_converted, params_.maxrregcount);
+    const int64_t wanted = params_.wanted_registers;
+    if (wanted == 0 || out.registers <= wanted) {
+      return out;
+    }
+    const int64_t between = roundUp((wanted + out.registers) / 2, MachineModel().register_unit);
+    for (const int64_t limit : {wanted, between}) {
+      if (limit >= out.registers) {
+        continue;
+      }
+      Attempt smaller = attempt(keeps_converted, std::min(params_.maxrregcount, limit));
+      if (smaller.registers <= limit && smaller.isBetterThan(out)) {
+        return smaller;
+      }
+    }
+    return out;
+  }
+
+  Attempt attempt(bool keeps_converted, int64_t most_registers) const {
+    CompileParams limited = params_;
+    limited.maxrregcount = most_registers;
+    std::vector<std::string> flags = nvrtcFlags(arch_, limited);
+    if (keeps_converted) {
+      flags.emplace_back("-DNVF_KEEPS_CONVERTED"); // see nvf::renewWords
+    }
+    Attempt out;
+    out.binary = compileWith(flags, text_, symbol_);
+    const KernelResources resources = parsePtxasLog(out.binary.log, symbol_);
+    out.registers = resources.registers;
+    out.spilled = resources.spill_store_bytes + resources.spill_load_bytes;
+    const MachineModel machine;
+    const int64_t of_block = roundUp(std::max<int64_t>(out.registers, 1), machine.register_unit) *
+                             roundUp(std::max<int64_t>(threads_, 1), kWarp);
+    out.blocks = machine.registers_per_sm / of_block;
+    return out;
+  }
+
+  const std::string& text_;
+  const std::string& symbol_;
+  int arch_;
+  const CompileParams& params_;
+  size_t kernel_ = 0;   // where it begins
+  int64_t threads_ = 1; // of a block, at most
+};
+
 } // namespace
 
 CompiledBinary compileToCubin(const std::string& text, const std::string& symbol, int arch,
                               const CompileParams& params) {
-  CompiledBinary binary = compileWith(nvrtcFlags(arch, params), text, symbol);
-  const int64_t wanted = params.wanted_registers;
-  const int64_t taken = parsePtxasLog(binary.log, symbol).registers;
-  if (wanted == 0 || taken <= wanted) {
-    return binary;
-  }
-  // As few as that, or half of what is too many, in the units that threads get.
-  const int64_t between = roundUp((wanted + taken) / 2, MachineModel().register_unit);
-  std::vector<int64_t> limits{wanted};
-  if (between > wanted && between < taken) {
-    limits.push_back(between);
-  }
-  for (const int64_t limit : limits) {
-    CompileParams limited = params;
-    limited.maxrregcount = std::min(params.maxrregcount, limit);
-    CompiledBinary smaller = compileWith(nvrtcFlags(arch, limited), text, symbol);
-    const KernelResources resources = parsePtxasLog(smaller.log, symbol);
-    if (resources.registers <= limit &&
-        resources.spill_store_bytes + resources.spill_load_bytes <= kFewSpilledBytes) {
-      return smaller;
-    }
-  }
-  return binary;
+  return Attempts(text, symbol, arch, params).best();
 }
 
 std::string compileToPtx(const std::string& text, const std::string& symbol, int arch,

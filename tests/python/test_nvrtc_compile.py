@@ -375,3 +375,25 @@ def test_limits_of_registers_are_kept() -> None:
     assert registers(wanted_registers=usual) == usual
     assert registers(wanted_registers=usual - 8) <= usual
     assert registers(wanted_registers=16) == usual
+
+
+def test_rows_are_converted_again_for_more_blocks() -> None:
+    """Of threads with 64 elements of a row, which the compiler would keep as floats beside them."""
+
+    def build(fd: FusionDefinition, tvs: Sequence[object]) -> None:
+        x = fd.ops.cast(tvs[0], DataType.Float)
+        top = fd.ops.broadcast(fd.ops.max(x, [1]), [False, True])
+        power = fd.ops.exp(fd.ops.sub(x, top))
+        total = fd.ops.broadcast(fd.ops.sum(power, [1]), [False, True])
+        fd.add_output(fd.ops.cast(fd.ops.div(power, total), DataType.BFloat16))
+
+    (text,) = kernels_of(build, [bf16(512, 262144)])
+    again = re.sub(r"nvf::renewWords\(\w+\);", "", text)
+    assert again != text
+
+    def blocks(kernel: str) -> int:
+        registers = extension._compile_cubin(kernel, 90, False)["registers"]
+        return 65536 // (threads * -(-registers // 8) * 8)
+
+    threads = int(re.findall(r"NVF_KERNEL\(\w+, (\d+)", text)[0])
+    assert blocks(text) > blocks(again)

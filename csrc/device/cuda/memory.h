@@ -58,10 +58,11 @@ NVF_FN void renew(float& x) {
 } // namespace nvf
 
 //@ piece nvf::renewWords
-// The same 16-bit elements, likewise.
+// The same 16-bit elements, likewise, unless what was computed of them is to stay in registers.
 namespace nvf {
 template <class T, int N, int Align>
 NVF_FN void renewWords(Array<T, N, Align>& registers) {
+#ifndef NVF_KEEPS_CONVERTED
   if constexpr (N % 2 == 0 && Align % 2 == 0) {
     unsigned* words = reinterpret_cast<unsigned*>(&registers.array[0]);
 #pragma unroll
@@ -69,6 +70,7 @@ NVF_FN void renewWords(Array<T, N, Align>& registers) {
       asm("" : "+r"(words[i]));
     }
   }
+#endif
 }
 } // namespace nvf
 
