@@ -37,7 +37,15 @@ std::vector<Val*> Mover::at(const std::vector<Val*>& values) const {
 Statements Mover::moved(const Statements& list) const {
   Statements out;
   for (Expr* e : list) {
-    out.push_back(moved(e));
+    Expr* copy = moved(e);
+    const auto* branch = tryAs<IfThenElse>(copy);
+    const bool* known =
+        branch == nullptr ? nullptr : std::get_if<bool>(&branch->condition()->value());
+    if (known != nullptr && *known) { // in that iteration
+      out.insert(out.end(), branch->thenBody().begin(), branch->thenBody().end());
+    } else {
+      out.push_back(copy);
+    }
   }
   return out;
 }

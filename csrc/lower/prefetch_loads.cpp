@@ -114,8 +114,8 @@ class LoadPrefetcher : public StatementRewriter {
         }
         rest.push_back(e);
       } else if (isLoad(e)) {
-        first.push_back(moved(e, loop->index(), ctx_.kernel()->zeroVal()));
-        ahead.push_back(moved(e, loop->index(), following));
+        addMoved(first, e, loop->index(), ctx_.kernel()->zeroVal());
+        addMoved(ahead, e, loop->index(), following);
       } else {
         rest.push_back(e);
       }
@@ -149,12 +149,13 @@ class LoadPrefetcher : public StatementRewriter {
   }
 
   // A copy of a load with another loop index, into the buffer of the next iteration.
-  Expr* moved(Expr* e, Val* index, Val* to) {
+  void addMoved(Statements& out, Expr* e, Val* index, Val* to) {
     const auto target = [&](TensorView* tv) {
       const auto it = next_.find(tv);
       return it == next_.end() ? tv : it->second;
     };
-    return Mover(ctx_, index, to, target).moved(e);
+    const Statements copies = Mover(ctx_, index, to, target).moved(Statements{e});
+    out.insert(out.end(), copies.begin(), copies.end());
   }
 
   LowerContext& ctx_;
