@@ -103,8 +103,8 @@ class CertainIterations : public StatementRewriter {
     const Statements else_body = run(branch->elseBody());
     const size_t outer = guards_.size();
     collectTerms(branch->condition(), guards_);
-    auto* out = B::create<IfThenElse>(waitsForLoads(branch->thenBody()) ? branch->condition()
-                                                                        : relaxedCondition(branch));
+    auto* out = B::create<IfThenElse>(waitsForLoads(branch) ? branch->condition()
+                                                            : relaxedCondition(branch));
     out->elseBody() = else_body;
     out->thenBody() = run(branch->thenBody());
     guards_.resize(outer);
@@ -127,12 +127,12 @@ class CertainIterations : public StatementRewriter {
   // predicates: the compiler would sum whole iterations before it issues the other loads (measured,
   // docs/measurements/normalizations.md, Rows in registers). In a loop over rows the next row's
   // loads are under way meanwhile.
-  bool waitsForLoads(const Statements& body) {
-    if (!from_start_ || serial_loops_ > 0) {
+  bool waitsForLoads(const IfThenElse* branch) {
+    if (!from_start_ || serial_loops_ > 0 || loopOf(branch->condition()) == nullptr) {
       return false;
     }
     bool waits = false;
-    forEachStatement(body, [&](const Expr* e) {
+    forEachStatement(branch->thenBody(), [&](const Expr* e) {
       if (readsGlobal(e)) {
         for (const Val* out : e->outputs()) {
           if (isOfMemory(out, MemoryType::Local)) {

@@ -76,10 +76,11 @@ struct Planned {
   double seconds = HUGE_VAL;
 };
 
-void expectLinear(const Define& define) {
-  Planned few(define, kFew);
-  Planned some(define, kSome);
-  Planned many(define, kMany);
+// `times` as many operations: where the usual numbers lie on both sides of what one kernel holds.
+void expectLinear(const Define& define, int times = 1) {
+  Planned few(define, times * kFew);
+  Planned some(define, times * kSome);
+  Planned many(define, times * kMany);
   EXPECT_LT(static_cast<double>(many.text), many.allowed(few) * static_cast<double>(few.text));
   EXPECT_LT(many.longest, mostText());
   for (int i = 0; i < kMostRepetitions; ++i) {
@@ -108,25 +109,28 @@ TEST(PlanningTime, Chain) {
   });
 }
 
+// A kernel holds some 130 of these.
 TEST(PlanningTime, Tree) {
-  expectLinear([](Fusion* f, int operations) {
-    TensorView* x = input(f);
-    std::vector<TensorView*> level;
-    for (int i = 0; i < operations / 2; ++i) {
-      level.push_back(mul(x, IrBuilder::create<Val>(1.0 / (i + 1))));
-    }
-    while (level.size() > 1) {
-      std::vector<TensorView*> next;
-      for (size_t i = 0; i + 1 < level.size(); i += 2) {
-        next.push_back(add(level[i], level[i + 1]));
-      }
-      if (level.size() % 2 != 0) {
-        next.push_back(level.back());
-      }
-      level = std::move(next);
-    }
-    f->addOutput(level.front());
-  });
+  expectLinear(
+      [](Fusion* f, int operations) {
+        TensorView* x = input(f);
+        std::vector<TensorView*> level;
+        for (int i = 0; i < operations / 2; ++i) {
+          level.push_back(mul(x, IrBuilder::create<Val>(1.0 / (i + 1))));
+        }
+        while (level.size() > 1) {
+          std::vector<TensorView*> next;
+          for (size_t i = 0; i + 1 < level.size(); i += 2) {
+            next.push_back(add(level[i], level[i + 1]));
+          }
+          if (level.size() % 2 != 0) {
+            next.push_back(level.back());
+          }
+          level = std::move(next);
+        }
+        f->addOutput(level.front());
+      },
+      /*times=*/2);
 }
 
 // Each size contains the one before several times, and the loops of each tensor are made by all
