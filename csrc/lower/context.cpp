@@ -21,6 +21,11 @@ bool dependsOn(const Val* v, const Val* symbol) {
          holdsBehind(v, [&](const Val* each) { return each->sameAs(symbol); });
 }
 
+bool isTrue(const Val* condition) {
+  const bool* known = std::get_if<bool>(&condition->value());
+  return known != nullptr && *known;
+}
+
 bool readsTensor(const Val* v) {
   return holdsBehind(v, [](const Val* each) { return each->kind() == ValKind::TensorIndex; });
 }

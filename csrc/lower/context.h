@@ -32,6 +32,9 @@ Val* roundedUp(Val* v, int64_t unit);
 // Loops that run once have the constant index 0, on which nothing depends.
 bool dependsOn(const Val* v, const Val* symbol);
 
+// A condition that is known to hold.
+bool isTrue(const Val* condition);
+
 // An element of a tensor is the value, or it is computed of one.
 bool readsTensor(const Val* v);
 

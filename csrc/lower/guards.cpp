@@ -739,11 +739,6 @@ class GuardInserter {
     return std::any_of(reduces.begin(), reduces.end(), [&](auto* r) { return r->grid()[dim]; });
   }
 
-  static bool isTrue(const Val* c) {
-    const bool* b = std::get_if<bool>(&c->value());
-    return b != nullptr && *b;
-  }
-
   static Val* threadIndex(ParallelType type) {
     return IrBuilder::create<NamedScalar>(std::string(parallelTag(type)), DataType::Index);
   }

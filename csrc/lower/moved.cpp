@@ -39,9 +39,7 @@ Statements Mover::moved(const Statements& list) const {
   for (Expr* e : list) {
     Expr* copy = moved(e);
     const auto* branch = tryAs<IfThenElse>(copy);
-    const bool* known =
-        branch == nullptr ? nullptr : std::get_if<bool>(&branch->condition()->value());
-    if (known != nullptr && *known) { // in that iteration
+    if (branch != nullptr && isTrue(branch->condition())) { // in that iteration
       out.insert(out.end(), branch->thenBody().begin(), branch->thenBody().end());
     } else {
       out.push_back(copy);

@@ -116,11 +116,13 @@ class CertainIterations : public StatementRewriter {
     return element != nullptr && element->view()->getMemoryType() == type;
   }
 
-  static bool readsGlobal(const Expr* e) {
-    const std::vector<const Val*> read = accessesOf(e).read;
-    return bodiesOf(e).empty() && // no condition or extent
-           std::any_of(read.begin(), read.end(),
+  static bool readsGlobal(const std::vector<const Val*>& read) {
+    return std::any_of(read.begin(), read.end(),
                        [](const Val* v) { return isOfMemory(v, MemoryType::Global); });
+  }
+
+  static bool loads(const Expr* e) {
+    return bodiesOf(e).empty() && readsGlobal(accessesOf(e).read); // no condition or extent
   }
 
   // Whether the statements are the first to read registers that were loaded. They keep their
@@ -133,19 +135,23 @@ class CertainIterations : public StatementRewriter {
     }
     bool waits = false;
     forEachStatement(branch->thenBody(), [&](const Expr* e) {
-      if (readsGlobal(e)) {
+      if (!bodiesOf(e).empty()) {
+        return;
+      }
+      const std::vector<const Val*> read = accessesOf(e).read;
+      if (readsGlobal(read)) {
         for (const Val* out : e->outputs()) {
           if (isOfMemory(out, MemoryType::Local)) {
             on_the_way_.insert(out->as<TensorIndex>()->view());
           }
         }
-      } else if (bodiesOf(e).empty()) {
-        for (const Val* v : accessesOf(e).read) {
-          if (isOfMemory(v, MemoryType::Local) &&
-              on_the_way_.contains(v->as<TensorIndex>()->view())) {
-            waited_for_.insert(v->as<TensorIndex>()->view());
-            waits = true;
-          }
+        return;
+      }
+      for (const Val* v : read) {
+        if (isOfMemory(v, MemoryType::Local) &&
+            on_the_way_.contains(v->as<TensorIndex>()->view())) {
+          waited_for_.insert(v->as<TensorIndex>()->view());
+          waits = true;
         }
       }
     });
@@ -169,8 +175,7 @@ class CertainIterations : public StatementRewriter {
     const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
     const auto iterations = loop->extent()->intValue();
     auto holds = [&](Val* condition, int64_t iteration) {
-      const Val* c = withMembers(withRests(inIteration(condition, loop, iteration)));
-      return c->isConst() && std::get<bool>(c->value());
+      return isTrue(withMembers(withRests(inIteration(condition, loop, iteration))));
     };
     auto isCertain = [&](int64_t iteration) {
       return holds(moving, iteration) || (has_stronger && holds(branch->impliedBy(), iteration));
@@ -188,7 +193,7 @@ class CertainIterations : public StatementRewriter {
     }
     // Loads with a predicate are issued behind what others without one are waited for: all have it,
     // but for one (measured, docs/measurements/normalizations.md, Columns).
-    if (from_start_ && end + 1 < iterations && holdsWithin(branch->thenBody(), readsGlobal)) {
+    if (from_start_ && end + 1 < iterations && holdsWithin(branch->thenBody(), loads)) {
       return branch->condition();
     }
     Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),

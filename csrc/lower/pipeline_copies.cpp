@@ -126,7 +126,7 @@ class Pipeliner : public StatementRewriter {
     Val* exists = B::ltExpr(iteration, loop->extent());
     if (loop->extent()->isConstInt()) {
       exists = ctx_.simplified(exists);
-      if (const bool* known = std::get_if<bool>(&exists->value()); known != nullptr && *known) {
+      if (isTrue(exists)) {
         return loads;
       }
     }

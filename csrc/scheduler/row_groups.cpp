@@ -41,11 +41,15 @@ int64_t threadsOfGroup(int64_t columns, int64_t elements) {
 }
 
 // Of a thread, for each of its elements of a row: the sums, and what it has of so many rows.
-int64_t registersOfRows(const GroupedRows& grouped, int64_t elements, int64_t half_rows,
-                        const MachineModel& machine) {
-  return machine.other_registers + elements * grouped.sums +
+int64_t registersKept(const GroupedRows& grouped, int64_t elements, int64_t half_rows) {
+  return elements * grouped.sums +
          ceilDiv(elements * std::max<int64_t>(grouped.row_bytes, 1) * half_rows,
                  2 * kRegisterBytes);
+}
+
+int64_t registersOfRows(const GroupedRows& grouped, int64_t elements, int64_t half_rows,
+                        const MachineModel& machine) {
+  return machine.other_registers + registersKept(grouped, elements, half_rows);
 }
 
 // So many if all inputs have few bytes of each.
@@ -81,15 +85,15 @@ bool fitsSharedMemory(const GroupedRows& grouped, const RowShare& share, int64_t
          machine.sharedForTensors();
 }
 
-// For the rows under way, in shared memory or in registers: the next one and the one in use. Here
-// only what the sums and both rows take for certain counts; fewer elements than few there are not.
+// For the rows under way: in shared memory, or the next one in registers beside the one in use. A
+// share with room for these and the sums alone may spill, one without does. The fewest elements
+// that a thread can have are taken as they are.
 bool hasRoom(const GroupedRows& grouped, const RowShare& share, int64_t rows_under_way,
              const MachineModel& machine) {
-  const int64_t kept =
-      registersOfRows(grouped, share.elements, 4, machine) - machine.other_registers;
   return share.elements <= fewElements(grouped.row_bytes, machine) ||
          (rows_under_way > 2 && fitsSharedMemory(grouped, share, rows_under_way, machine)) ||
-         kept <= registersOfThread(share.threads * share.groups, machine);
+         registersKept(grouped, share.elements, 4) <=
+             registersOfThread(share.threads * share.groups, machine);
 }
 
 // --- one sum for each column ---
@@ -189,9 +193,9 @@ class Sharer {
         registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
-    return fits(share, kMostSharedRows)     ? kMostSharedRows
-           : fits(share, kFewestSharedRows) ? kFewestSharedRows
-                                            : 2;
+    return hasSharedMemory(share, kMostSharedRows)     ? kMostSharedRows
+           : hasSharedMemory(share, kFewestSharedRows) ? kFewestSharedRows
+                                                       : 2;
   }
 
  private:
@@ -207,7 +211,7 @@ class Sharer {
     return out;
   }
 
-  bool fits(const RowShare& share, int64_t rows) const {
+  bool hasSharedMemory(const RowShare& share, int64_t rows) const {
     return fitsSharedMemory(grouped_, share, rows, machine_);
   }
 
@@ -248,7 +252,7 @@ class Sharer {
       return true;
     }
     return registers(share.elements) <= registersOfThread(threads, machine_) &&
-           fits(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
+           hasSharedMemory(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
   }
 
   // Of a thread: the sums, the rows in use and what all rows share.
