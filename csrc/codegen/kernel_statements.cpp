@@ -16,7 +16,7 @@ namespace {
 
 // 16-bit elements of a thread that the compiler may keep as floats beside them: with more, kernels
 // were faster that convert them again (docs/measurements/normalizations.md, Rows in registers).
-constexpr int64_t kFewKept = 32;
+constexpr int64_t kFewKept = 31;
 
 } // namespace
 

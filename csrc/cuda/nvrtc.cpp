@@ -424,10 +424,11 @@ class Attempts {
   }
 
   // Elements that were converted before the last reduction stay in registers, or are converted
-  // again if that leaves room for more blocks.
+  // again if that leaves room for more blocks, where they leave room for too few.
   CompiledBinary best() const {
     Attempt out = withFewRegisters(/*keeps_converted=*/true);
-    if (text_.find("nvf::renewWords(", kernel_) != std::string::npos) {
+    const bool leaves_room = out.blocks * threads_ < MachineModel().busyThreads();
+    if (leaves_room && text_.find("nvf::renewWords(", kernel_) != std::string::npos) {
       Attempt again = withFewRegisters(/*keeps_converted=*/false);
       if (again.isBetterThan(out)) {
         out = std::move(again);

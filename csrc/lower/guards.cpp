@@ -638,6 +638,13 @@ class GuardInserter {
     }
     if (isReduction(tv->definition())) {
       guardSingleIterations(tv, out);
+      const DimMask repeated = repeatedThreads(ctx_, tv);
+      for (size_t i = 0; i < repeated.size(); ++i) {
+        if (repeated[i]) {
+          const auto type = static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i);
+          addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
+        }
+      }
     }
     if (tv->getMemoryType() == MemoryType::Local) {
       return own;

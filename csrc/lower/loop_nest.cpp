@@ -67,9 +67,15 @@ class NestMaker {
       return statements.empty();
     }
     // Asynchronous copies come first, then loads of rows and of what is one element of each; what
-    // is put off comes last.
+    // is put off comes last, and of it reductions across threads behind loops, which others may
+    // wait for.
     int order() const {
-      return deferred ? 4 : copies ? 0 : loads ? 1 : loads_single ? 2 : 3;
+      return deferred && loop == nullptr ? 5
+             : deferred                  ? 4
+             : copies                    ? 0
+             : loads                     ? 1
+             : loads_single              ? 2
+                                         : 3;
     }
   };
   using Ready = std::set<std::pair<int, size_t>>;

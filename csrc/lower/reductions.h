@@ -29,6 +29,11 @@ struct ReductionShape {
 
 ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
 
+// Of a reduction across threads: thread dimensions that it has no loops for. All threads along
+// them would reduce the same; instead the first of them has the value and the others the identity,
+// and they are reduced over as well.
+DimMask repeatedThreads(const LowerContext& ctx, const TensorView* tv);
+
 // A reduction whose result does not live in registers gets a register tensor to reduce into. Done
 // on the kernel's own copy of the fusion, before loops are assigned.
 void cacheReductionOutputs(Kernel* kernel);

@@ -31,4 +31,24 @@ std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion) {
   return out;
 }
 
+bool isBroadcastLater(const TensorView* tv) {
+  std::vector<const Val*> stack{tv};
+  std::unordered_set<const Val*> seen{tv};
+  while (!stack.empty()) {
+    const Val* next = stack.back();
+    stack.pop_back();
+    for (const Expr* use : next->uses()) {
+      if (use->kind() == ExprKind::BroadcastOp) {
+        return true;
+      }
+      for (const Val* out : use->outputs()) {
+        if (seen.insert(out).second) {
+          stack.push_back(out);
+        }
+      }
+    }
+  }
+  return false;
+}
+
 } // namespace nvfuser

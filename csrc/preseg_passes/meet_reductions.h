@@ -12,4 +12,8 @@ namespace nvfuser {
 // reduction too.
 std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion);
 
+// Of what is made of the tensor something is broadcast, such as a statistic that a normalization
+// reads for each of its elements again.
+bool isBroadcastLater(const TensorView* tv);
+
 } // namespace nvfuser

@@ -2,15 +2,20 @@
 // A reduction of more dimensions than another one of the same tensors is made in two steps: first
 // over the dimensions that both reduce, in the kernel that has them on chip, then over the rest, of
 // which little is left. dw of an instance norm sums what dx sums for each sample and channel, and
-// then the samples.
+// then the samples. So are two that share dimensions if nothing is computed of the result of one of
+// them for all its elements again: dw of a group norm sums pixels and samples, dx pixels and the
+// channels of a group. Then their first steps may be one (share_sums.cpp).
 #include <preseg_passes/passes.h>
 
 #include <id_model/id_model.h>
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <preseg_passes/column_reductions.h>
+#include <preseg_passes/meet_reductions.h>
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <set>
 
 namespace nvfuser {
@@ -36,6 +41,39 @@ bool isWorthIt(const ReductionOp* op, const Groups& first, const IdGraph& graph)
     }
   }
   return elements >= kFewestElements;
+}
+
+// The innermost one of what is reduced.
+bool hasLastDim(const TensorView* in, const Groups& groups, const IdGraph& graph) {
+  const TensorDomain::Ids ids = logicalIds(in);
+  return !ids.empty() && groups.count(graph.group(ids.back())) != 0;
+}
+
+// Reductions of a definition by the dimensions that they reduce and keep, and whether something is
+// broadcast of what is made of each of them.
+using Sets = std::map<std::pair<Groups, Groups>, bool>;
+
+// Dimensions that are reduced first: of the largest other reduction of the same dimensions.
+Groups firstOf(const ReductionOp* op, const Sets& all, const IdGraph& graph) {
+  const ReducedAndKept own = dimsOf(op->out(), graph);
+  const auto dims = [](Groups reduced, const Groups& kept) {
+    reduced.insert(kept.begin(), kept.end());
+    return reduced;
+  };
+  const auto known = all.find({own.reduced, own.kept});
+  Groups largest;
+  for (const auto& [other, is_read_again] : all) {
+    const auto& [reduced, kept] = other;
+    Groups common;
+    std::ranges::set_intersection(own.reduced, reduced, std::inserter(common, common.end()));
+    const bool is_part = common.size() < own.reduced.size() && largest.size() < common.size() &&
+                         dims(reduced, kept) == dims(own.reduced, own.kept);
+    const bool is_last = !is_read_again || (known != all.end() && !known->second);
+    if (is_part && (common == reduced || (is_last && hasLastDim(op->in(), common, graph)))) {
+      largest = common;
+    }
+  }
+  return largest;
 }
 
 // A constant if one is known: second steps over equal dimensions share a kernel, which finds them
@@ -81,7 +119,7 @@ void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const 
 
 } // namespace
 
-void nestReductions(Fusion* fusion) {
+bool nestReductions(Fusion* fusion) {
   FusionGuard guard(fusion);
   std::vector<ReductionOp*> reductions;
   for (Expr* e : fusion->exprs()) {
@@ -90,33 +128,26 @@ void nestReductions(Fusion* fusion) {
     }
   }
   if (reductions.size() < 2) {
-    return;
+    return false;
   }
   const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
-  std::set<std::pair<Groups, Groups>> all; // reduced and kept
+  Sets all;
   for (const ReductionOp* op : reductions) {
     if (all.size() < kMostSets) {
       const ReducedAndKept dims = dimsOf(op->out(), graph);
-      all.emplace(dims.reduced, dims.kept);
+      bool& is_read_again = all.try_emplace({dims.reduced, dims.kept}, true).first->second;
+      is_read_again = is_read_again && isBroadcastLater(op->out());
     }
   }
+  bool changed = false;
   for (ReductionOp* op : reductions) {
-    const ReducedAndKept own = dimsOf(op->out(), graph);
-    const Groups* largest = nullptr;
-    for (const auto& [reduced, kept] : all) {
-      const bool is_part = reduced.size() < own.reduced.size() && !reduced.empty() &&
-                           std::ranges::includes(own.reduced, reduced) &&
-                           reduced.size() + kept.size() == own.reduced.size() + own.kept.size() &&
-                           std::ranges::includes(kept, own.kept);
-      if (is_part && (largest == nullptr || largest->size() < reduced.size())) {
-        largest = &reduced;
-      }
-    }
-    if (largest != nullptr && !op->out()->domain()->hasAllocation() &&
-        isWorthIt(op, *largest, graph)) {
-      makeInTwoSteps(fusion, op, *largest, graph);
+    const Groups first = firstOf(op, all, graph);
+    if (!first.empty() && !op->out()->domain()->hasAllocation() && isWorthIt(op, first, graph)) {
+      makeInTwoSteps(fusion, op, first, graph);
+      changed = true;
     }
   }
+  return changed;
 }
 
 } // namespace nvfuser

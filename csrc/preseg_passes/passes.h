@@ -64,8 +64,9 @@ void lookUpInInputs(Fusion* fusion);
 // Makes slices of lookups at known positions of what is computed, before elementwise operations.
 void sinkLookups(Fusion* fusion);
 
-// Makes a reduction that contains the reduced dimensions of another one in two steps.
-void nestReductions(Fusion* fusion);
+// Makes a reduction that contains the reduced dimensions of another one, or some of them, in two
+// steps. Returns whether there is such a one.
+bool nestReductions(Fusion* fusion);
 
 // Replaces the maximum and the sum of exponentials of a softmax by an OnlineSoftmaxOp. `repeat`:
 // other readers of the exponentials compute them again, as rows take several kernels anyway.

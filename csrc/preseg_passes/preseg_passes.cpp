@@ -6,6 +6,7 @@
 #include <base/pass_log.h>
 #include <fusion/verify.h>
 #include <ir/visitor.h>
+#include <preseg_passes/canonical_form.h>
 #include <preseg_passes/cats_in_parts.h>
 #include <preseg_passes/generate_topk.h>
 #include <preseg_passes/passes.h>
@@ -42,7 +43,11 @@ std::vector<TensorView*> allocatedOutputs(const PresegFusion& definition) {
 void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassLog& pass) {
   Fusion* fusion = definition.fusion;
   const bool writes_in_place = !definition.writes.empty();
-  pass("nest reductions", [&] { nestReductions(fusion); });
+  bool is_nested = false;
+  pass("nest reductions", [&] { is_nested = nestReductions(fusion); });
+  if (is_nested && !isOptionDisabled(DisableOption::ShareSums)) {
+    pass("share first steps of sums", [&] { shareSums(fusion); });
+  }
   if (wanted.merge_softmax_statistics) {
     pass("merge softmax statistics",
          [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });

@@ -302,6 +302,54 @@ void ReductionChooser::chooseNormalization() {
   stageSharedInputs();
 }
 
+// Rows of which each part is reduced as well: the parts are shared out to the blocks of a cluster
+// and to threads of a block. Vectors lie in one of them.
+void ReductionChooser::chooseSubrows() {
+  int64_t subrows = 1;
+  for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
+    subrows *= !id->isBroadcast() && analysis_.isSubrowDim(id) ? info_.sizeOf(id) : 1;
+  }
+  if (is_empty_ || !params_->fastest_dim) {
+    why_not_ = "parts of rows are reduced as well as rows";
+    return;
+  }
+  while (reduced_ / subrows % vector_ != 0) {
+    limitVectors(vector_ / 2);
+  }
+  setInnerVector();
+  if (!shareSubrows(subrows, machine_.usualThreads(), elementsOfThread()) &&
+      !shareSubrows(subrows, largeBlock(), mostElements())) {
+    why_not_ = "rows of " + std::to_string(reduced_) + " elements in parts of " +
+               std::to_string(reduced_ / subrows) + " are too long for a cluster";
+    return;
+  }
+  params_->has_subrows = true;
+  countOnRegisters();
+  stageSharedInputs();
+}
+
+// As few blocks as have so many threads, with so many elements each.
+bool ReductionChooser::shareSubrows(int64_t subrows, int64_t most_threads, int64_t most_elements) {
+  const int64_t vectors = reduced_ / subrows / vector_;
+  const int64_t most_batch = std::max<int64_t>(most_elements / vector_, 1);
+  for (int64_t blocks = 1; blocks <= machine_.max_cluster; ++blocks) {
+    const int64_t room = most_threads * blocks / subrows; // threads of a subrow
+    if (subrows % blocks != 0 || room == 0) {
+      continue;
+    }
+    const int64_t most = room < kWarp ? powerOfTwoUpTo(room) : room / kWarp * kWarp;
+    const int64_t threads = std::min(threadsForRow(vectors, most_batch, most), most);
+    if (ceilDiv(vectors, threads) <= most_batch) {
+      keepRowOnChip(ceilDiv(vectors, threads));
+      params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
+      params_->lparams.bindUnsafe(subrows / blocks, ParallelType::TIDy);
+      bindCluster(blocks);
+      return true;
+    }
+  }
+  return false;
+}
+
 // One register more may be one block of an SM less.
 void ReductionChooser::countOnRegisters() {
   const int64_t elements =
@@ -309,7 +357,7 @@ void ReductionChooser::countOnRegisters() {
   const double bytes = static_cast<double>(elements) * rowBytes();
   const int64_t wanted =
       registersBeside(static_cast<int64_t>(std::ceil(bytes / kRegisterBytes)), machine_);
-  const int64_t threads = roundUp(params_->lparams.bdimx(), kWarp);
+  const int64_t threads = roundUp(params_->lparams.nThreads(), kWarp);
   if (!params_->threads_in_loops && wanted * threads * 2 <= machine_.registers_per_sm) {
     params_->cparams.wanted_registers = wanted;
   }

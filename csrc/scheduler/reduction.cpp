@@ -174,10 +174,19 @@ class ReductionSchedule {
     if (analysis_.num_sets == 1) {
       references_ = {widestReduction(reductions)};
     }
-    if (analysis_.num_sets == 1 && !analysis_.hasShortDims()) {
+    if (analysis_.num_sets == 1 && !analysis_.hasShortDims() && !analysis_.hasSubrows()) {
       return;
     }
     const IdGraph graph = buildGraph(fusion_, IdMappingMode::Permissive);
+    if (analysis_.hasSubrows()) {
+      const std::set<IdGroup> subrows = subrowDimsOf(references_.front(), reductions, graph);
+      for (const IterDomain* id : references_.front()->getLogicalDomain()) {
+        if (!id->isBroadcast() && subrows.count(graph.group(id)) != 0) {
+          kind_of_[id] = DimKind::Subrows;
+        }
+      }
+      return;
+    }
     if (analysis_.hasShortDims()) {
       const RowDims dims = rowDimsOf(reductions, graph);
       for (const IterDomain* id : references_.front()->getLogicalDomain()) {
@@ -643,7 +652,7 @@ class ReductionSchedule {
   ReferenceLoops loops_;
   const ReferenceAxes& at_ = loops_.axes();
   RowExchange exchange_;
-  std::unordered_map<const IterDomain*, DimKind> kind_of_; // where there are short dimensions
+  std::unordered_map<const IterDomain*, DimKind> kind_of_; // short dimensions, subrows
   std::vector<TensorView*> references_;                    // one for each set of reductions
   std::unordered_map<const TensorView*, int> set_of_; // as in ReductionSets, if there are several
   struct Staged {
@@ -672,8 +681,9 @@ std::string ReductionScheduler::whyNot(Fusion* fusion) const {
     return "columns are reduced as well as rows";
   }
   if (type_ == SchedulerType::Reduction) {
-    return analysis->normalization ? "the reduced dimensions are read again after the reduction"
-                                   : "";
+    return analysis->normalization  ? "the reduced dimensions are read again after the reduction"
+           : analysis->hasSubrows() ? "parts of rows are reduced as well as rows"
+                                    : "";
   }
   if (!analysis->normalization) {
     return "nothing runs over the reduced dimensions after the reduction";
@@ -740,11 +750,12 @@ void ReductionScheduler::schedule(Fusion* fusion, const HeuristicParams& params)
   ReductionSchedule(fusion, *analysis, *p).run();
 }
 
-std::vector<TensorView*> reductionConflicts(Fusion* fusion) {
+ConflictingTensors reductionConflicts(Fusion* fusion) {
   std::string why;
   const auto analysis = ReductionAnalysis::run(fusion, &why);
-  std::vector<TensorView*> out = analysis->conflicts;
-  if (out.empty() && analysis->normalization) {
+  ConflictingTensors conflicts = analysis->conflicts;
+  std::vector<TensorView*>& out = conflicts.made;
+  if (out.empty() && conflicts.late.empty() && analysis->normalization) {
     // Normalizations along outer dimensions take two kernels. What is computed of the statistics
     // alone belongs to the first: the cut is where they are broadcast.
     for (const Expr* e : fusion->exprs()) {
@@ -759,7 +770,7 @@ std::vector<TensorView*> reductionConflicts(Fusion* fusion) {
   std::erase_if(out, [](const TensorView* tv) {
     return tv->isFusionInput() || (tv->isFusionOutput() && tv->uses().empty());
   });
-  return out;
+  return conflicts;
 }
 
 } // namespace nvfuser

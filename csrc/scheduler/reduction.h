@@ -39,7 +39,7 @@ class ReductionScheduler : public SchedulerEntry {
 };
 
 // Tensors at which a fusion with reductions is cut into parts that can be scheduled.
-std::vector<TensorView*> reductionConflicts(Fusion* fusion);
+ConflictingTensors reductionConflicts(Fusion* fusion);
 
 // Threads that the shortest rows have, of a block that short rows share, and iterations that blocks
 // at least take where they share a row or column. The schedule of rows of any length computes with

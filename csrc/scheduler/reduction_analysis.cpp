@@ -6,9 +6,11 @@
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
+#include <preseg_passes/meet_reductions.h>
 #include <transform/replay.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace nvfuser {
 
@@ -69,6 +71,42 @@ TensorView* widestReduction(const std::vector<TensorView*>& reductions) {
   return *std::max_element(
       reductions.begin(), reductions.end(),
       [&](const TensorView* a, const TensorView* b) { return dims(a) < dims(b); });
+}
+
+std::set<IdGroup> subrowDimsOf(const TensorView* reference,
+                               const std::vector<TensorView*>& reductions, const IdGraph& graph) {
+  const auto isPartOf = [](const std::set<IdGroup>& a, const std::set<IdGroup>& b) {
+    return a.size() < b.size() && std::ranges::includes(b, a);
+  };
+  const ReducedAndKept own = dimsOf(reference, graph);
+  std::set<IdGroup> along = own.reduced; // a subrow
+  std::set<IdGroup> row = own.reduced;
+  for (const TensorView* tv : reductions) {
+    const ReducedAndKept dims = dimsOf(tv, graph);
+    if (dims.reduced.size() + dims.kept.size() == own.reduced.size() + own.kept.size()) {
+      along = isPartOf(dims.reduced, along) ? dims.reduced : along;
+      row = isPartOf(row, dims.reduced) ? dims.reduced : row;
+    }
+  }
+  for (const TensorView* tv : reductions) {
+    const ReducedAndKept dims = dimsOf(tv, graph);
+    if (row == along && isPartOf(dims.reduced, own.kept) && isPartOf(dims.kept, own.kept) &&
+        isBroadcastLater(tv)) {
+      row.insert(dims.reduced.begin(), dims.reduced.end());
+    }
+  }
+  // In this order.
+  std::set<IdGroup> out;
+  size_t last = 0;
+  for (const IterDomain* id : reference->getLogicalDomain()) {
+    const IdGroup g = graph.group(id);
+    if (!id->isBroadcast() && along.count(g) != 0) {
+      ++last;
+    } else if (!id->isBroadcast() && row.count(g) != 0 && last == 0) {
+      out.insert(g);
+    }
+  }
+  return last == along.size() && out.size() + last == row.size() ? out : std::set<IdGroup>{};
 }
 
 ReductionSets::ReductionSets(std::vector<TensorView*> reductions, const IdGraph& graph)
@@ -191,11 +229,22 @@ void ReductionAnalysis::findKinds(const Fusion* fusion) {
                          areRowsFastest(fusion, dims) &&
                          std::all_of(dims.along.begin(), dims.along.end(), has) &&
                          std::all_of(dims.within_thread.begin(), dims.within_thread.end(), has);
+  const bool may_have_subrows = !has_short && num_sets == 1 && partials.empty();
+  std::set<IdGroup> subrows =
+      may_have_subrows ? subrowDimsOf(reference_, reductions, graph_) : std::set<IdGroup>{};
+  RowDims of_subrow;
+  std::ranges::set_difference(own.reduced, subrows,
+                              std::inserter(of_subrow.along, of_subrow.along.end()));
+  if (!areRowsFastest(fusion, of_subrow)) {
+    subrows.clear(); // threads of a subrow read neighbouring elements
+  }
+  subrow_groups_.insert(subrows.begin(), subrows.end());
   for (const IterDomain* id : logical) {
     const IdGroup g = graph_.group(id);
     const bool is_short = has_short && !id->isBroadcast() && dims.within_thread.count(g) != 0;
-    const bool is_reduced =
-        has_short && !id->isBroadcast() ? is_short || dims.along.count(g) != 0 : id->isReduction();
+    const bool is_reduced = has_short && !id->isBroadcast()
+                                ? is_short || dims.along.count(g) != 0
+                                : id->isReduction() || subrows.count(g) != 0;
     reduced.push_back(is_reduced);
     // A dimension of size 1 in the reference gets no loop that others could share.
     if (!id->isBroadcast()) {
@@ -399,6 +448,7 @@ int64_t ReductionAnalysis::shortElements() const {
 }
 
 void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
+  std::unordered_set<const TensorView*> with_positions; // of rows or, if there are any, of subrows
   auto note = [&](const TensorView* tv) {
     std::unordered_set<IdGroup> found;
     for (const IterDomain* id : tv->getLogicalDomain()) {
@@ -408,6 +458,9 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
     }
     if (!found.empty()) {
       with_reduced_.insert(tv);
+    }
+    if (std::ranges::any_of(found, [&](IdGroup g) { return subrow_groups_.count(g) == 0; })) {
+      with_positions.insert(tv);
     }
     std::erase_if(found, [&](IdGroup g) { return short_groups_.count(g) != 0; });
     if (found.size() + short_groups_.size() == reduced_groups_.size() && !isCut(tv)) {
@@ -424,9 +477,9 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
     for (const TensorView* out : tensorOutputs(e)) {
       stages_[out] = isReduction(e) ? stage + 1 : stage;
       note(out);
-      normalization = normalization || (stage > 0 && hasReducedDims(out));
+      normalization = normalization || (stage > 0 && with_positions.count(out) != 0);
     }
-    if (isReduction(e) && stage > 0) {
+    if (isReduction(e) && stage > 0 && !hasSubrows()) {
       normalization = true;
     }
   }
@@ -522,20 +575,40 @@ bool ReductionAnalysis::hasAllOf(const TensorView* tv, const std::unordered_set<
   const size_t short_dims = count(short_groups_);
   const size_t along_row = count(reduced_groups_) - short_dims;
   const size_t all_along_row = reduced_groups_.size() - short_groups_.size();
-  if (tv->isFusionOutput() && along_row + short_dims != 0 && along_row != all_along_row) {
+  const bool is_of_subrows = hasSubrows() && along_row == subrow_groups_.size() &&
+                             count(subrow_groups_) == along_row && short_dims == 0;
+  if (tv->isFusionOutput() && along_row + short_dims != 0 && along_row != all_along_row &&
+      !is_of_subrows) {
     *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +
            " reduces";
     return false;
   }
-  if (isReduction(tv->definition()) && along_row != all_along_row) {
+  if (isReduction(tv->definition()) && along_row != all_along_row && !is_of_subrows) {
     *why = tv->toString() + " does not reduce all that " + reference()->toString() + " reduces";
     return false;
   }
   return true;
 }
 
+// Each subrow, or what is left of all subrows of a row.
+bool ReductionAnalysis::reducesSubrows(const TensorView* tv) const {
+  bool reduces_each = true;
+  bool reduces_rest = true;
+  for (const IterDomain* id : tv->getLogicalDomain()) {
+    if (!id->isBroadcast()) {
+      const bool is_along = isReducedDim(id) && !isSubrowDim(id);
+      reduces_each = reduces_each && id->isReduction() == is_along;
+      reduces_rest = reduces_rest && !is_along && id->isReduction() == isSubrowDim(id);
+    }
+  }
+  return reduces_each || reduces_rest;
+}
+
 // All that threads share, and what is short as well where it has that; or only what is short.
 bool ReductionAnalysis::reducesAsReference(const TensorView* tv, std::string* why) const {
+  if (hasSubrows() && reducesSubrows(tv)) {
+    return true;
+  }
   bool along_row = false;
   for (const IterDomain* id : tv->getLogicalDomain()) {
     along_row = along_row || (id->isReduction() && !id->isBroadcast() && isAlongRow(id));
@@ -636,12 +709,25 @@ void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
                return (isCut(in) || e->kind() == ExprKind::CatOp) && isMadeElsewhere(in);
              });
   }
-  for (const Expr* e : exprs) {
+  const auto isReadHere = [&](const TensorView* in) {
+    const auto& uses = in->uses();
+    return std::any_of(uses.begin(), uses.end(), [&](const Expr* use) {
+      const auto it = fit.find(use);
+      return it != fit.end() && it->second;
+    });
+  };
+  for (Expr* e : exprs) {
     for (TensorView* in : tensorInputs(e)) {
       auto maker = fit.find(in->definition());
-      if (in->definition() != nullptr && maker != fit.end() && maker->second != fit.at(e) &&
-          std::find(conflicts.begin(), conflicts.end(), in) == conflicts.end()) {
-        conflicts.push_back(in);
+      if (in->definition() == nullptr || maker == fit.end() || maker->second == fit.at(e)) {
+        continue;
+      }
+      if (maker->second && isReadHere(in)) {
+        conflicts.late.push_back(e);
+        continue;
+      }
+      if (std::find(conflicts.made.begin(), conflicts.made.end(), in) == conflicts.made.end()) {
+        conflicts.made.push_back(in);
       }
     }
   }
@@ -780,7 +866,7 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
   for (size_t i = 0; i < fusion->outputs().size(); ++i) {
     add(fusion->outputs()[i], fusion->inputs().size() + i);
   }
-  return any_along && !hasShortDims() ? across : std::vector<int64_t>{};
+  return any_along && !hasShortDims() && !hasSubrows() ? across : std::vector<int64_t>{};
 }
 
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {

@@ -10,9 +10,11 @@
 #include <fusion.h>
 #include <id_model/id_graph.h>
 #include <id_model/layout.h>
+#include <segment/segment.h>
 #include <transform/tensor_graph.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,6 +27,13 @@ struct RowDims;
 // Of these outputs of reductions the first of those that run over the most dimensions (of size 1
 // excluded).
 TensorView* widestReduction(const std::vector<TensorView*>& reductions);
+
+// Rows that consist of *subrows*: some reductions reduce each of them, such as the channels of a
+// group in the gradient of a group norm, others whole rows, or what is left of the subrows. Which
+// of the reference's dimensions there is a subrow for each position of; empty if these are not the
+// first ones of the row.
+std::set<IdGroup> subrowDimsOf(const TensorView* reference,
+                               const std::vector<TensorView*>& reductions, const IdGraph& graph);
 
 // Reductions whose reduced dimensions have nothing to do with each other, such as the sums of two
 // tensors that nothing else connects. They share a kernel if these dimensions are equally many,
@@ -68,7 +77,7 @@ class ReductionAnalysis {
   // Sums of columns over the rows of each block (preseg_passes/column_reductions.h).
   std::vector<TensorView*> partials;
   // Tensors at which a cut separates what doesn't fit together.
-  std::vector<TensorView*> conflicts;
+  ConflictingTensors conflicts;
   // Sets of reductions that have nothing to do with each other (ReductionSets).
   int num_sets = 1;
 
@@ -94,6 +103,14 @@ class ReductionAnalysis {
   }
   bool isShortDim(const IterDomain* id) const {
     return short_groups_.count(axisOf(id)) != 0;
+  }
+  // What rows consist of that are reduced by themselves as well (subrowDimsOf).
+  bool hasSubrows() const {
+    return !subrow_groups_.empty();
+  }
+  // Of the reference: there is a subrow for each of its positions.
+  bool isSubrowDim(const IterDomain* id) const {
+    return subrow_groups_.count(axisOf(id)) != 0;
   }
   // Of the reference: threads share it.
   bool isAlongRow(const IterDomain* id) const {
@@ -170,6 +187,7 @@ class ReductionAnalysis {
   void findKinds(const Fusion* fusion);
   bool areRowsFastest(const Fusion* fusion, const RowDims& dims) const;
   bool reducesAsReference(const TensorView* tv, std::string* why) const;
+  bool reducesSubrows(const TensorView* tv) const;
   bool hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
                 std::string* why) const;
   bool joinSets(Fusion* fusion);
@@ -203,7 +221,8 @@ class ReductionAnalysis {
   std::unordered_map<IdGroup, IdGroup> cut_dims_;
   std::unordered_map<DomainNumber, std::vector<const Resize*>> resizes_to_;
   std::unordered_set<IdGroup> reduced_groups_;
-  std::unordered_set<IdGroup> short_groups_; // of those that are reduced
+  std::unordered_set<IdGroup> short_groups_;  // of those that are reduced
+  std::unordered_set<IdGroup> subrow_groups_; // likewise
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
   std::unordered_map<const TensorView*, int> sets_;

@@ -95,6 +95,8 @@ class ReductionChooser {
 
   // --- persistent rows ---
   void chooseNormalization();
+  void chooseSubrows();
+  bool shareSubrows(int64_t subrows, int64_t most_threads, int64_t most_elements);
   void keepRowInRegisters(int64_t vectors, int64_t cluster);
   void countOnRegisters();
   int64_t usualElements(int64_t cluster) const;

@@ -54,6 +54,8 @@ ChosenParams ReductionChooser::run() {
     return std::move(params_);
   } else if (analysis_.normalization && !params_->fastest_dim) {
     chooseOuterPersistent();
+  } else if (analysis_.hasSubrows()) {
+    chooseSubrows();
   } else if (analysis_.normalization && chooseAnyRow()) {
     return std::move(params_);
   } else if (analysis_.normalization) {
@@ -76,6 +78,10 @@ ChosenParams ReductionChooser::run() {
 
 void ReductionChooser::chooseInLoops() {
   params_->threads_in_loops = true;
+  if (analysis_.hasSubrows()) {
+    why_not_ = "parts of rows are reduced as well as rows";
+    return;
+  }
   limitVectors(1);
   if (!analysis_.partials.empty()) {
     return chooseInnerOuter();

@@ -84,6 +84,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Blocks of a thread-block cluster that share a persistent row or column, or what is looked up
   // for a row; 1 for none.
   int64_t cluster_size = 1;
+  // Parts of a row are reduced by themselves as well: bdimy and cluster_size share out these, bdimx
+  // the elements of each.
+  bool has_subrows = false;
   // Elements of one access, by position among inputs and then outputs; 1: element by element.
   std::vector<int64_t> vector_widths;
   // Positions (as above) of tensors that are contiguous along what is not reduced, though rows are:
@@ -201,6 +204,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("warp_specialized", &P::warp_specialized);
     visit("prefetch_reduction", &P::prefetch_reduction);
     visit("cluster_size", &P::cluster_size);
+    visit("has_subrows", &P::has_subrows);
     visit("vector_widths", &P::vector_widths);
     visit("exchanged", &P::exchanged);
     visit("reduced_extents", &P::reduced_extents);

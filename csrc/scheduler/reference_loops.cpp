@@ -73,15 +73,18 @@ void ReferenceLoops::schedule(TensorView* reference,
   std::vector<IterDomain*> kept;
   std::vector<IterDomain*> reduced;
   std::vector<IterDomain*> of_thread;
+  std::vector<IterDomain*> of_row;
   for (IterDomain* id : reference->getLoopDomain()) {
     const DimKind kind = kind_of(id);
     (id->isBroadcast() && !id->isReduction() ? trivial_
      : kind == DimKind::Short                ? of_thread
+     : kind == DimKind::Subrows              ? of_row
      : kind == DimKind::AlongRow             ? reduced
                                              : kept)
         .push_back(id);
   }
   short_ = mergeAll(of_thread);
+  subrows_ = mergeAll(of_row);
   IterDomain* rows = mergeAll(kept);
   IterDomain* row = mergeReduced(reduced);
   Val* length = row->extent();
@@ -177,6 +180,7 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
   axes_.outer = static_cast<int64_t>(order_.size());
   const int64_t vector = params_.unroll_factor_inner_reduction;
   IterDomain* vectors = vector > 1 ? splitInner(row, vector) : nullptr;
+  placeSubrows();
   if (params_.warp_pieces) {
     placePieces(row);
   } else if (params_.persistent_kernel) {
@@ -201,6 +205,24 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
     place(unrolled);
   }
   placeVectors(vectors);
+}
+
+// Blocks of a cluster and threads of a block share them out.
+void ReferenceLoops::placeSubrows() {
+  NVF_CHECK(params_.has_subrows == (subrows_ != nullptr),
+            "has_subrows: if parts of rows are reduced as well as rows, and only then");
+  if (subrows_ == nullptr) {
+    return;
+  }
+  NVF_CHECK(params_.persistent_kernel && params_.row_groups == 0 && !params_.combined_inner_outer &&
+                !params_.any_extent && !params_.align_rows && !params_.bulk_loads &&
+                !params_.threads_in_loops,
+            "has_subrows: only for persistent rows of one length without row_groups, "
+            "combined_inner_outer, align_rows, bulk_loads and threads_in_loops");
+  if (params_.cluster_size > 1) {
+    placeSharingBlocks(splitOuter(subrows_, params_.cluster_size));
+  }
+  place(subrows_, ParallelType::TIDy);
 }
 
 // Threads take neighbouring vectors. The batch is the outer part and covers the row exactly; where
@@ -250,17 +272,17 @@ IterDomain* ReferenceLoops::splitThreadsOfRow(IterDomain*& row) {
 }
 
 IterDomain* ReferenceLoops::splitBlocksOfRow(IterDomain*& row) {
-  return params_.cluster_size <= 1   ? nullptr
-         : blocks_of_row_ != nullptr ? splitOuter(row, blocks_of_row_)
-                                     : splitOuter(row, params_.cluster_size);
+  return params_.cluster_size <= 1 || subrows_ != nullptr ? nullptr
+         : blocks_of_row_ != nullptr                      ? splitOuter(row, blocks_of_row_)
+                                                          : splitOuter(row, params_.cluster_size);
 }
 
 // Rows, or row groups, of a block.
 IterDomain* ReferenceLoops::splitRowsOfBlock(IterDomain*& rows) {
   const int64_t count = params_.lparams.bdimy();
-  return count <= 1                  ? nullptr
-         : rows_of_block_ != nullptr ? splitInner(rows, rows_of_block_)
-                                     : splitInner(rows, count);
+  return count <= 1 || params_.has_subrows ? nullptr
+         : rows_of_block_ != nullptr       ? splitInner(rows, rows_of_block_)
+                                           : splitInner(rows, count);
 }
 
 // Numbers of threads and blocks with a batch of vectors for each thread, and of rows that

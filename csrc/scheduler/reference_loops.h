@@ -34,7 +34,7 @@ class ReferenceLoops {
   // For each of several sets of reductions the axes are the same. Where tensors are exchanged
   // `at_tiles` is called when the reference has the axes [..., rows of the block (ReferenceAxes::
   // tile), the row, dimensions of size 1]. `kind_of` tells the reference's dimensions apart.
-  enum class DimKind : uint8_t { Rows, AlongRow, Short };
+  enum class DimKind : uint8_t { Rows, Subrows, AlongRow, Short };
   void schedule(TensorView* reference, const std::function<DimKind(const IterDomain*)>& kind_of,
                 const std::function<void()>& at_tiles = nullptr);
   const ReferenceAxes& axes() const {
@@ -56,6 +56,7 @@ class ReferenceLoops {
   void checkExchange(const IterDomain* rows) const;
   void scheduleInner(IterDomain* row);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
+  void placeSubrows();
   void placePersistentRow(IterDomain* row);
   void placePieces(IterDomain* row);
   IterDomain* splitThreadsOfRow(IterDomain*& row);
@@ -74,6 +75,7 @@ class ReferenceLoops {
   ReferenceAxes axes_;
   std::vector<IterDomain*> order_;   // the reference's loop axes
   IterDomain* short_ = nullptr;      // its short dimensions
+  IterDomain* subrows_ = nullptr;    // what a row has several of (params_.has_subrows)
   std::vector<IterDomain*> trivial_; // its dimensions of size 1
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;

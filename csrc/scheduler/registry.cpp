@@ -148,29 +148,29 @@ std::string whyNoScheduler(Fusion* fusion) {
   return canSchedule(fusion, nearest).reason;
 }
 
-std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out) {
+ConflictingTensors conflictingTensors(Fusion* fusion, const LeftOut& left_out) {
   if (chooseScheduler(fusion, left_out) != SchedulerType::None) {
     return {};
   }
   if (std::vector<TensorView*> updated = scatterConflicts(fusion); !updated.empty()) {
-    return updated;
+    return {std::move(updated), {}};
   }
   if (fusion->hasExpr(isReduction)) {
     return reductionConflicts(fusion);
   }
   if (hasScanOps(fusion)) {
-    return greedyConflicts(fusion);
+    return {greedyConflicts(fusion), {}};
   }
   std::string why;
   const auto analysis = PointwiseAnalysis::run(fusion, &why);
-  std::vector<TensorView*> out;
+  ConflictingTensors out;
   for (TensorView* tv : TensorGraph(fusion).tensors()) {
     const bool listed = std::find(analysis->conflicts.begin(), analysis->conflicts.end(), tv) !=
                         analysis->conflicts.end();
     // A cut at a tensor that is an output already and read by nobody separates nothing.
     if (listed && tv->definition() != nullptr && !tv->isFusionInput() &&
         !(tv->isFusionOutput() && tv->uses().empty())) {
-      out.push_back(tv);
+      out.made.push_back(tv);
     }
   }
   return out;

@@ -55,6 +55,6 @@ std::string whyNoScheduler(Fusion* fusion);
 
 // Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the
 // fusion can be scheduled as a whole.
-std::vector<TensorView*> conflictingTensors(Fusion* fusion, const LeftOut& left_out = {});
+ConflictingTensors conflictingTensors(Fusion* fusion, const LeftOut& left_out = {});
 
 } // namespace nvfuser

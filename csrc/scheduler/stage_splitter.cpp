@@ -193,7 +193,9 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
     return 0;
   }
   if (tv->isFusionInput()) {
-    return analysis_.differsByRow(tv) ? dataTypeSizeBits(tv->dtype()) : 0;
+    // What rows share or a vector has one of takes few registers, wherever it comes from.
+    const bool has_own = analysis_.differsByRow(tv) && !analysis_.isOneOfVector(tv);
+    return has_own ? dataTypeSizeBits(tv->dtype()) : 0;
   }
   const Expr* def = tv->definition();
   if (const auto* op = tryAs<ElementwiseOp>(def)) {

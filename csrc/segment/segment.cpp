@@ -242,27 +242,33 @@ class Segmenter {
                                       const SegmentVerdict& verdict) {
     // The copy's expressions are in the same order as the originals.
     std::unordered_set<const Expr*> boundaries;
+    std::unordered_set<const Expr*> late;
     const Exprs& copies = whole.fusion->exprs();
-    if (!verdict.conflicting.empty() && copies.size() == whole.exprs.size()) {
+    if (copies.size() == whole.exprs.size()) {
       std::unordered_map<const Expr*, const Expr*> original;
       for (size_t i = 0; i < copies.size(); ++i) {
         original[copies[i]] = whole.exprs[i];
       }
-      for (TensorView* tv : verdict.conflicting) {
+      for (TensorView* tv : verdict.conflicting.made) {
         if (auto it = original.find(tv->definition()); it != original.end()) {
           boundaries.insert(it->second);
         }
       }
+      for (const Expr* e : verdict.conflicting.late) {
+        late.insert(original.at(e));
+      }
     }
-    return sliceAt(exprs, boundaries);
+    return sliceAt(exprs, boundaries, late);
   }
 
   // In the middle where nothing comes after these.
-  std::vector<Exprs> sliceAt(const Exprs& exprs,
-                             const std::unordered_set<const Expr*>& boundaries) {
+  std::vector<Exprs> sliceAt(const Exprs& exprs, const std::unordered_set<const Expr*>& boundaries,
+                             const std::unordered_set<const Expr*>& late = {}) {
     std::vector<Exprs> slices;
-    if (!boundaries.empty()) {
-      slices = cutAt(whole_, exprs, [&](const Expr* e) { return boundaries.count(e) != 0; });
+    if (!boundaries.empty() || !late.empty()) {
+      slices = cutAt(
+          whole_, exprs, [&](const Expr* e) { return boundaries.count(e) != 0; }, nullptr,
+          [&](const Expr* e) { return late.count(e) != 0; });
     }
     if (slices.size() < 2) {
       const auto middle = exprs.begin() + static_cast<std::ptrdiff_t>(exprs.size() / 2);

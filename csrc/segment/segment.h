@@ -39,12 +39,19 @@ struct SegmentedFusion {
   std::string toDot() const;
 };
 
+// Where a cut makes the parts schedulable: after computed tensors, whose readers are in a later
+// part; or before expressions, where others that read the same tensor stay with what makes it.
+struct ConflictingTensors {
+  std::vector<TensorView*> made; // in topological order
+  std::vector<Expr*> late;
+};
+
 // Whether one kernel can compute a (copied) segment, by which scheduler, and if not, why and which
 // tensors are better made in another kernel.
 struct SegmentVerdict {
   SchedulerType scheduler = SchedulerType::None;
-  std::string reason;                   // why no kernel can; empty if one can
-  std::vector<TensorView*> conflicting; // of the copy
+  std::string reason;             // why no kernel can; empty if one can
+  ConflictingTensors conflicting; // of the copy
   bool accepted() const {
     return scheduler != SchedulerType::None;
   }

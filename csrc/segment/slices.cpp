@@ -30,13 +30,14 @@ class Levels {
     }
   }
 
-  std::vector<Exprs> slices(const std::function<bool(const Expr*)>& is_boundary) {
+  std::vector<Exprs> slices(const std::function<bool(const Expr*)>& is_boundary,
+                            const std::function<bool(const Expr*)>& is_late) {
     for (Expr* e : exprs_) {
       size_t l = 0;
       for (TensorView* in : whole_.inputsOf(e)) {
         auto it = level_.find(in->definition());
         if (in->definition() != nullptr && it != level_.end()) {
-          l = std::max(l, it->second + (is_boundary(in->definition()) ? 1 : 0));
+          l = std::max(l, it->second + (is_boundary(in->definition()) || is_late(e) ? 1 : 0));
         }
       }
       level_[e] = l;
@@ -192,8 +193,8 @@ bool isOfLibrary(const Expr* e) {
 
 std::vector<Exprs> cutAt(const WholeFusion& whole, const Exprs& exprs,
                          const std::function<bool(const Expr*)>& is_boundary,
-                         const ViewsOfOps* views) {
-  return Levels(whole, exprs, views).slices(is_boundary);
+                         const ViewsOfOps* views, const std::function<bool(const Expr*)>& is_late) {
+  return Levels(whole, exprs, views).slices(is_boundary, is_late);
 }
 
 std::vector<Exprs> components(const WholeFusion& whole, const Exprs& exprs, bool by_inputs) {

@@ -18,10 +18,11 @@ bool isOfLibrary(const Expr* e);
 
 // An expression is in a later slice than a boundary that it depends on. `views`, of library ops,
 // are in the slices of those; then what can be computed in a later slice for the same traffic is,
-// so that no kernel is made for it.
-std::vector<std::vector<Expr*>> cutAt(const WholeFusion& whole, const std::vector<Expr*>& exprs,
-                                      const std::function<bool(const Expr*)>& is_boundary,
-                                      const ViewsOfOps* views = nullptr);
+// so that no kernel is made for it. What `is_late` is in a later slice than all that it depends on.
+std::vector<std::vector<Expr*>> cutAt(
+    const WholeFusion& whole, const std::vector<Expr*>& exprs,
+    const std::function<bool(const Expr*)>& is_boundary, const ViewsOfOps* views = nullptr,
+    const std::function<bool(const Expr*)>& is_late = [](const Expr*) { return false; });
 
 // Parts that share no tensor made inside and, if `by_inputs`, no other that both read.
 std::vector<std::vector<Expr*>> components(const WholeFusion& whole,

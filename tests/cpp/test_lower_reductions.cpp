@@ -6,6 +6,8 @@
 #include <ops/reduction_internal.h>
 #include <transform/inlining.h>
 
+#include <numeric>
+
 namespace nvfuser::test {
 namespace {
 
@@ -64,6 +66,40 @@ TEST_F(LowerReductions, Serial) {
   }
   T1[tx] = T2;
 )");
+}
+
+// All threads along x have the same sums of 32: the first of them has the sum over y start with
+// them, and all get the result.
+TEST_F(LowerReductions, WhatThreadsHaveInCommonIsReducedOnce) {
+  TensorView* s = sum(input({8, 32}), Sizes{1});
+  TensorView* t = sum(s, Sizes{0});
+  fusion_.addOutput(t);
+  s->axis(0)->parallelize(ParallelType::TIDy);
+  s->axis(1)->parallelize(ParallelType::TIDx);
+  t->axis(0)->parallelize(ParallelType::TIDy);
+  EXPECT_EQ(body(), R"(
+  NVF_DYNAMIC_SHARED(smem);
+  const nvfuser_index_t tx = threadIdx.x;
+  const nvfuser_index_t ty = threadIdx.y;
+  float T3 = 0.0f;
+  float T1 = 0.0f;
+  const nvfuser_index_t idx0 = (ty * 32) + tx;
+  T1 = T1 + T0[idx0];
+  nvf::blockReduce<true, false, false, 32, 8, 1>(nullptr, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T1});
+  if (tx == 0) {
+    T3 = T3 + T1;
+  }
+  nvf::blockReduce<true, true, false, 32, 8, 1>(smem, nvf::ReduceTerm<nvf::SumOp, float, 1>{&T3});
+  nvf::renew(T1);
+  if ((tx == 0) && (ty == 0)) {
+    T2[0] = T3;
+  }
+)");
+  const Tensor x = randomTensor({8, 32}, Device::host(), 1);
+  const std::vector<double> sums = sumsOfRows(x);
+  KernelExecutor executor;
+  executor.compile(&fusion_, {x});
+  expectValues(executor.run({x}).tensor(0), {std::accumulate(sums.begin(), sums.end(), 0.0)}, 1e-3);
 }
 
 // What is never accumulated keeps the identity: only the accumulation is guarded.

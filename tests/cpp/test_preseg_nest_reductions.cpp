@@ -63,6 +63,30 @@ TEST_F(NestReductions, WhatIsHardlySmallerAfterTheFirstStepStays) {
   EXPECT_EQ(text(), before);
 }
 
+// Pixels of a channel are summed for groups of channels, whose sums are read again, and for
+// samples.
+TEST_F(NestReductions, SumsThatShareDimensionsHaveAFirstStep) {
+  TensorView* x = input({4, 2, 8, 32}); // samples, groups, channels of a group, pixels
+  fusion_.addOutput(sub(x, broadcast(sum(x, {2, 3}), {false, false, true, true})));
+  fusion_.addOutput(sum(x, {0, 3}));
+  EXPECT_TRUE(nestReductions(&fusion_));
+  EXPECT_EQ(text(), R"(t0 float32[i4, i2, i8, r32] = reduce add(x0)
+t1 float32[i4, i2, r8] = reduce add(t0)
+t2 float32[i4, i2, b, b] = broadcast(t1)
+t3 float32[i4, i2, i8, i32] = sub(x0, t2)
+t4 float32[i4, i2, i8, r32] = reduce add(x0)
+t5 float32[r4, i2, i8] = reduce add(t4)
+outputs: t3 t5
+)");
+}
+
+TEST_F(NestReductions, ReductionsThatAreBothReadAgainStay) {
+  TensorView* x = input({4, 8, 32});
+  fusion_.addOutput(sub(x, broadcast(sum(x, {1, 2}), {false, true, true})));
+  fusion_.addOutput(mul(x, broadcast(sum(x, {0, 2}), {true, false, true})));
+  EXPECT_FALSE(nestReductions(&fusion_));
+}
+
 TEST_F(NestReductions, RowsAndColumnsStay) {
   TensorView* x = input({64, 32});
   fusion_.addOutput(sum(x, {1}));

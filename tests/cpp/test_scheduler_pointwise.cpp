@@ -314,7 +314,7 @@ TEST_F(SchedulerPointwise, AnOutputLargerThanTheReferenceIsAPlaceToCut) {
   fusion_.addOutput(y);
   fusion_.addOutput(exp(a));
   EXPECT_FALSE(accepted());
-  EXPECT_EQ(conflictingTensors(&fusion_), (std::vector<TensorView*>{y}));
+  EXPECT_EQ(conflictingTensors(&fusion_).made, (std::vector<TensorView*>{y}));
 }
 
 TEST_F(SchedulerPointwise, ExactlyOneSchedulerTakesAPointwiseFusion) {

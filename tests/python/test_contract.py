@@ -397,6 +397,7 @@ OWN_MEMBERS = {
         "circular_buffer_stages",
         "exchanged",
         "extents_within_row",
+        "has_subrows",
         "cluster_size",
         "open_batches",
         "load_rows_early",

@@ -15,13 +15,6 @@ import pytest
 from helpers import ON_CUDA, run_python
 from spellings import FAMILIES
 
-# Spellings that do not lead to the kernels of their family's first one yet, each with the reason.
-# One that does fails here: it is to be struck off.
-_CHANNELS = "sums of each channel are stored, and reshapes between them and the groups are kernels"
-NOT_YET: dict[tuple[str, str], str] = {
-    ("group_norm_backward", "inductor"): _CHANNELS,
-}
-
 PROGRAM = """
 import json
 from spellings.measure import measure
@@ -55,13 +48,7 @@ def test_kernels_and_bytes(family: str) -> None:
     cost = {name: (s["kernels"], s["bytes"]) for name, s in measured(family).items()}
     first = next(iter(cost.values()))
     different = {name: each for name, each in cost.items() if each != first}
-    listed = {name for of, name in NOT_YET if of == family}
-    assert set(different) == listed, f"the first has {first}, others {different}"
-
-
-def test_the_list_names_spellings() -> None:
-    for (family, name), reason in NOT_YET.items():
-        assert name in FAMILIES[family].spellings and reason, (family, name)
+    assert not different, f"the first has {first}, others {different}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rows of which each part is reduced as well: the channels of a group in the gradient of a group
+norm, the images of a batch norm that is followed by the mean of each channel.
+
+Schedules are those for an H200, whatever the machine. All cases run in one process.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import ON_CUDA, run_python
+from nvfuse_direct import DataType, FusionDefinition
+
+Tensor = torch.Tensor
+DTYPES = {"float32": torch.float, "bfloat16": torch.bfloat16}
+# [samples, groups, channels of a group, pixels]
+GROUPS = [
+    (4, 4, 16, 512),
+    (3, 2, 10, 260),
+    (2, 5, 7, 49),
+    (2, 3, 12, 36),
+    (9, 2, 1, 64),
+    (2, 2, 33, 40),
+    (2, 4, 2, 8192),
+    (5, 3, 6, 1),
+    (2, 2, 64, 24),
+    (2, 2, 128, 16),
+]
+# [samples, channels, pixels]
+IMAGES = [(8, 6, 64), (4, 3, 196), (16, 24, 49), (5, 3, 40), (1, 3, 128), (32, 8, 784)]
+
+
+def values(sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(sizes, generator=generator).to("cuda" if ON_CUDA else "cpu", dtype)
+
+
+def group_norm_gradient(sums_of_channels: bool) -> Callable:
+    """dx, dw and db of x and its gradient [n, g, c, p], the weights [g, c], the means and inverse
+    deviations [n, g]; the groups' sums are made of sums of channels, or of the elements."""
+
+    def define(fd: FusionDefinition, like: Tensor, x, g, w, mean, inverse) -> list:
+        ops = fd.ops
+        count = fd.define_scalar(1.0 / (like.shape[2] * like.shape[3]))
+
+        def wide(t):
+            return ops.broadcast(t, [False, False, True, True])
+
+        def of_channels(t, flags):
+            return ops.broadcast(ops.cast(t, DataType.Float), flags)
+
+        x, g = ops.cast(x, DataType.Float), ops.cast(g, DataType.Float)
+        normal = ops.mul(ops.sub(x, wide(mean)), wide(inverse))
+        gw = ops.mul(g, of_channels(w, [True, False, False, True]))
+        if sums_of_channels:
+            alone, product = ops.sum(g, [3]), ops.sum(ops.mul(g, normal), [3])
+            weight = of_channels(w, [True, False, False])
+            sums = [ops.sum(ops.mul(t, weight), [2]) for t in (alone, product)]
+            dw, db = ops.sum(product, [0]), ops.sum(alone, [0])
+        else:
+            sums = [ops.sum(t, [2, 3]) for t in (gw, ops.mul(gw, normal))]
+            dw, db = ops.sum(ops.mul(g, normal), [0, 3]), ops.sum(g, [0, 3])
+        a, b = (wide(ops.mul(t, count)) for t in sums)
+        dx = ops.mul(wide(inverse), ops.sub(ops.sub(gw, a), ops.mul(normal, b)))
+        return [ops.cast(dx, like.dtype), dw, db]
+
+    return define
+
+
+def exact_gradient(x: Tensor, g: Tensor, w: Tensor, mean: Tensor, inverse: Tensor) -> list[Tensor]:
+    mean, inverse = (t[:, :, None, None] for t in (mean, inverse))
+    normal, gw = (x - mean) * inverse, g * w[None, :, :, None]
+    a, b = (t.mean((2, 3), keepdim=True) for t in (gw, gw * normal))
+    return [inverse * (gw - a - normal * b), (g * normal).sum((0, 3)), g.sum((0, 3))]
+
+
+def norm_and_means(fd: FusionDefinition, like: Tensor, x, w) -> list:
+    """A batch norm and ReLU of [n, c, p], and the mean of each image's channels."""
+    ops = fd.ops
+    samples, _, pixels = like.shape
+    count = fd.define_scalar(1.0 / (samples * pixels))
+
+    def wide(t):
+        return ops.broadcast(t, [True, False, True])
+
+    x = ops.cast(x, DataType.Float)
+    centred = ops.sub(x, wide(ops.mul(ops.sum(x, [0, 2]), count)))
+    variance = ops.mul(ops.sum(ops.mul(centred, centred), [0, 2]), count)
+    inverse = ops.rsqrt(ops.add(variance, fd.define_scalar(1e-5)))
+    scale = ops.mul(inverse, ops.cast(w, DataType.Float))
+    out = ops.relu(ops.mul(centred, wide(scale)))
+    means = ops.mul(ops.sum(out, [2]), fd.define_scalar(1.0 / pixels))
+    return [ops.cast(out, like.dtype), means]
+
+
+def exact_means(x: Tensor, w: Tensor) -> list[Tensor]:
+    centred = x - x.mean((0, 2), keepdim=True)
+    variance = centred.square().mean((0, 2), keepdim=True)
+    out = torch.relu(centred / torch.sqrt(variance + 1e-5) * w[None, :, None])
+    return [out, out.mean(2)]
+
+
+def measure(define: Callable, exact: Callable, inputs: list[Tensor], static: bool) -> dict:
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(t, static_sizes=static) for t in inputs]
+        for out in define(fd, inputs[0], *tensors):
+            fd.add_output(out)
+    outs = fd.execute(inputs)
+    errors = [
+        float((out.double() - ref).abs().max()) / max(1.0, float(ref.abs().max()))
+        for out, ref in zip(outs, exact(*(t.double() for t in inputs)), strict=True)
+    ]
+    kernels = fd.fec.get_cuda_kernel(inputs).count("NVF_KERNEL(")
+    return {"errors": errors, "kernels": kernels}
+
+
+def measure_all() -> dict[str, dict]:
+    found = {}
+    for name, dtype in DTYPES.items():
+        for static in (True, False):
+            for sizes in GROUPS:
+                n, g, c, _ = sizes
+                inputs = [
+                    values(sizes, 1, dtype),
+                    values(sizes, 2, dtype),
+                    values((g, c), 3, dtype),
+                ]
+                inputs += [values((n, g), 4), values((n, g), 5).abs() + 0.5]
+                for nested in (False, True):
+                    define = group_norm_gradient(nested)
+                    key = str(("gradient", sizes, name, static, nested))
+                    found[key] = measure(define, exact_gradient, inputs, static)
+            for sizes in IMAGES:
+                inputs = [values(sizes, 1, dtype), values(sizes[1:2], 2, dtype)]
+                key = str(("means", sizes, name, static))
+                found[key] = measure(norm_and_means, exact_means, inputs, static)
+    return found
+
+
+@functools.cache
+def measured() -> dict[str, dict]:
+    program = "import json, test_subrows\nprint(json.dumps(test_subrows.measure_all()))"
+    folder = str(Path(__file__).parent)
+    result = run_python(program, {"NVFUSER_MACHINE": "h200", "PYTHONPATH": folder}, timeout=600)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("static", [True, False])
+@pytest.mark.parametrize("sizes", GROUPS + IMAGES)
+def test_values_and_kernels(sizes: tuple[int, ...], static: bool, dtype: str) -> None:
+    is_group = len(sizes) == len(GROUPS[0])
+    cases = [(sizes, dtype, static, nested) for nested in (False, True)]
+    keys = [("gradient", *c) for c in cases] if is_group else [("means", sizes, dtype, static)]
+    for key in keys:
+        found = measured()[str(key)]
+        assert max(found["errors"]) <= (2e-2 if dtype == "bfloat16" else 1e-4), (key, found)
+        # dw and db add up the samples of a few channels in the second one.
+        assert found["kernels"] == (2 if is_group else 1), (key, found)
