@@ -427,8 +427,7 @@ class Attempts {
   // again if that leaves room for more blocks, where they leave room for too few.
   CompiledBinary best() const {
     Attempt out = withFewRegisters(/*keeps_converted=*/true);
-    const bool leaves_room = out.blocks * threads_ < MachineModel().busyThreads();
-    if (leaves_room && text_.find("nvf::renewWords(", kernel_) != std::string::npos) {
+    if (hasFewThreads(out) && text_.find("nvf::renewWords(", kernel_) != std::string::npos) {
       Attempt again = withFewRegisters(/*keeps_converted=*/false);
       if (again.isBetterThan(out)) {
         out = std::move(again);
@@ -439,13 +438,25 @@ class Attempts {
 
  private:
   // With too many registers also with as few as are wanted, or with half of those too many, in the
-  // units that threads get.
+  // units that threads get; and with those that one more block leaves.
   Attempt withFewRegisters(bool keeps_converted) const {
     Attempt out = attempt(keeps_converted, params_.maxrregcount);
     const int64_t wanted = params_.wanted_registers;
-    if (wanted == 0 || out.registers <= wanted) {
+    if (wanted == 0) {
       return out;
     }
+    if (out.registers > wanted) {
+      out = withoutTooMany(std::move(out), keeps_converted);
+    }
+    return hasFewThreads(out) ? withOneMoreBlock(std::move(out), keeps_converted) : out;
+  }
+
+  bool hasFewThreads(const Attempt& attempt) const {
+    return attempt.blocks * threads_ < MachineModel().busyThreads();
+  }
+
+  Attempt withoutTooMany(Attempt out, bool keeps_converted) const {
+    const int64_t wanted = params_.wanted_registers;
     const int64_t between = roundUp((wanted + out.registers) / 2, MachineModel().register_unit);
     for (const int64_t limit : {wanted, between}) {
       if (limit >= out.registers) {
@@ -457,6 +468,21 @@ class Attempts {
       }
     }
     return out;
+  }
+
+  // If that takes few registers from a thread, and nothing is spilled. (What is converted again has
+  // its gain already, and more to compute.)
+  Attempt withOneMoreBlock(Attempt out, bool keeps_converted) const {
+    constexpr int64_t kFewUnits = 2; // further away one in twenty is possible [compiled]
+    const MachineModel machine;
+    const int64_t threads = roundUp(std::max<int64_t>(threads_, 1), kWarp);
+    const int64_t unit = machine.register_unit;
+    const int64_t limit = machine.registers_per_sm / ((out.blocks + 1) * threads) / unit * unit;
+    if (limit <= 0 || roundUp(out.registers, unit) - limit > kFewUnits * unit) {
+      return out;
+    }
+    Attempt smaller = attempt(keeps_converted, std::min(params_.maxrregcount, limit));
+    return smaller.registers <= limit && smaller.spilled == 0 ? smaller : out;
   }
 
   Attempt attempt(bool keeps_converted, int64_t most_registers) const {

@@ -53,9 +53,24 @@ std::vector<IterDomain*> keptWithinRow(const ReductionAnalysis& analysis) {
 
 void assumeRowLengths(Fusion* fusion, const ReductionAnalysis& analysis,
                       const ReductionParams& params) {
+  // Inputs have extents of their own, which scalars may be computed of.
+  std::vector<const IterDomain*> open;
+  for (const Val* in : fusion->inputs()) {
+    const auto* tv = tryAs<TensorView>(in);
+    for (const IterDomain* id : tv == nullptr ? TensorDomain::Ids() : logicalIds(tv)) {
+      if (!id->isBroadcast() && !id->extent()->isConst()) {
+        open.push_back(id);
+      }
+    }
+  }
   const auto assume = [&](const IterDomain* id, int64_t value) {
     if (!id->extent()->isConst()) {
       fusion->assumeExtent(id->extent(), value);
+    }
+    for (const IterDomain* other : open) {
+      if (other->extent() != id->extent() && analysis.areOfOneSize(other, id)) {
+        fusion->assumeExtent(other->extent(), value);
+      }
     }
   };
   size_t next = 0;

@@ -146,6 +146,10 @@ class ReductionAnalysis {
   const IdGraph& graph() const {
     return graph_;
   }
+  // Its dimension has the size of the reference's.
+  bool areOfOneSize(const IterDomain* id, const IterDomain* of_reference) const {
+    return sizes_.same(id, of_reference);
+  }
   // Of the tensor's dimensions (without reduced ones) that which neighbouring threads run along:
   // the reference's innermost one. -1: it has none.
   int64_t innermostDim(const TensorView* tv, bool along_reduced) const;
