@@ -5,6 +5,7 @@
 #include <base/small_set.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -73,6 +74,26 @@ std::vector<TensorView*> consumerTvsOf(const TensorView* tv) {
     }
   }
   return consumers;
+}
+
+bool leadsTo(const Val* v, const std::function<bool(const Expr*)>& is_wanted) {
+  std::vector<const Val*> stack{v};
+  std::unordered_set<const Val*> seen{v};
+  while (!stack.empty()) {
+    const Val* next = stack.back();
+    stack.pop_back();
+    for (const Expr* use : next->uses()) {
+      if (is_wanted(use)) {
+        return true;
+      }
+      for (const Val* out : use->outputs()) {
+        if (seen.insert(out).second) {
+          stack.push_back(out);
+        }
+      }
+    }
+  }
+  return false;
 }
 
 } // namespace nvfuser

@@ -5,6 +5,7 @@
 #include <base/small_set.h>
 #include <ir/nodes.h>
 
+#include <functional>
 #include <vector>
 
 namespace nvfuser {
@@ -78,5 +79,8 @@ std::vector<TensorView*> tensorInputs(const Expr* e);
 std::vector<TensorView*> tensorOutputs(const Expr* e);
 // Direct tensor consumers (all registered ones).
 std::vector<TensorView*> consumerTvsOf(const TensorView* tv);
+
+// Some expression that depends on the value, directly or not, is such a one.
+bool leadsTo(const Val* v, const std::function<bool(const Expr*)>& is_wanted);
 
 } // namespace nvfuser

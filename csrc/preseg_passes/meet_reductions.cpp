@@ -32,23 +32,7 @@ std::unordered_set<const TensorView*> meetReductions(const Fusion* fusion) {
 }
 
 bool isBroadcastLater(const TensorView* tv) {
-  std::vector<const Val*> stack{tv};
-  std::unordered_set<const Val*> seen{tv};
-  while (!stack.empty()) {
-    const Val* next = stack.back();
-    stack.pop_back();
-    for (const Expr* use : next->uses()) {
-      if (use->kind() == ExprKind::BroadcastOp) {
-        return true;
-      }
-      for (const Val* out : use->outputs()) {
-        if (seen.insert(out).second) {
-          stack.push_back(out);
-        }
-      }
-    }
-  }
-  return false;
+  return leadsTo(tv, [](const Expr* e) { return e->kind() == ExprKind::BroadcastOp; });
 }
 
 } // namespace nvfuser

@@ -43,7 +43,7 @@ bool isWorthIt(const ReductionOp* op, const Groups& first, const IdGraph& graph)
   return elements >= kFewestElements;
 }
 
-// The innermost one of what is reduced.
+// The last dimension of the tensor is one of these.
 bool hasLastDim(const TensorView* in, const Groups& groups, const IdGraph& graph) {
   const TensorDomain::Ids ids = logicalIds(in);
   return !ids.empty() && groups.count(graph.group(ids.back())) != 0;

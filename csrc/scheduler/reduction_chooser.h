@@ -53,7 +53,6 @@ class ReductionChooser {
   int64_t vectorByLines(int64_t widest);
   int64_t strideAlong(const TensorView* tv) const;
   void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
-  static bool isReducedLater(const Val* v);
   bool isOneRow(const TensorView* tv) const;
 
   // --- reductions of rows ---

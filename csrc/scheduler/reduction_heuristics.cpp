@@ -14,7 +14,6 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace nvfuser::reduction {
 
@@ -252,7 +251,7 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
   for (const Val* in : fusion_->inputs()) {
     add(in);
     const auto* tv = tryAs<TensorView>(in);
-    if (tv != nullptr && isOneRow(tv) && isReducedLater(tv)) {
+    if (tv != nullptr && isOneRow(tv) && leadsTo(tv, isReduction)) {
       return; // several passes read it, which it would stay in registers for
     }
   }
@@ -264,27 +263,6 @@ void ReductionChooser::alignRows(int64_t narrow_bytes, int64_t fewest_vectors) {
     params_->vector_widths = std::move(widths);
     vector_ = widest;
   }
-}
-
-// A reduction depends on it.
-bool ReductionChooser::isReducedLater(const Val* v) {
-  std::vector<const Val*> stack{v};
-  std::unordered_set<const Val*> seen{v};
-  while (!stack.empty()) {
-    const Val* next = stack.back();
-    stack.pop_back();
-    for (const Expr* use : next->uses()) {
-      if (isReduction(use)) {
-        return true;
-      }
-      for (const Val* out : use->outputs()) {
-        if (seen.insert(out).second) {
-          stack.push_back(out);
-        }
-      }
-    }
-  }
-  return false;
 }
 
 // One dimension in memory, and nothing but what all rows share. Its vectors begin anywhere.

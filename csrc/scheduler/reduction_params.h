@@ -5,6 +5,7 @@
 // one reduction axis R, and split as
 //   inner reduction     I: [BIDx, TIDy]           R: [BIDy, TIDx, serial, unroll, vector]
 //   inner persistent    I: [BIDx, TIDy]           R: [BIDy (cluster), TIDx, batch, vector]
+//   with subrows        I: [BIDx]                 R: [BIDy (cluster), TIDy] [TIDx, batch, vector]
 //   outer reduction     I: [BIDx, TIDx, vector]   R: [BIDy, TIDy, serial, unroll]
 //   outer persistent    I: [BIDx, TIDx, vector]   R: [BIDy (cluster or all), TIDy, batch]
 #pragma once
