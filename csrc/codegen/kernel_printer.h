@@ -218,7 +218,7 @@ class KernelPrinter {
   std::unordered_map<std::string, std::string> thread_names_;
   std::unordered_set<const TensorView*> single_;
   const Expr* last_reduction_ = nullptr; // among threads
-  // Of more elements than the compiler may keep as floats: the level of the block.
+  // Whose elements may be converted again: the level of the block.
   std::unordered_map<const TensorView*, size_t> long_arrays_;
   std::unordered_set<const TensorView*> streamed_; // by the loop over threads that is printed
   // Elements of a thread, of registers that loops over threads share.

@@ -14,9 +14,10 @@ namespace nvfuser::codegen {
 
 namespace {
 
-// 16-bit elements of a thread that the compiler may keep as floats beside them: with more, kernels
-// were faster that convert them again (docs/measurements/normalizations.md, Rows in registers).
-constexpr int64_t kFewKept = 31;
+// 16-bit elements of a thread from which on the compiler may be kept from keeping them as floats
+// beside them: kernels that convert them again were faster (docs/measurements/normalizations.md,
+// Rows in registers).
+constexpr int64_t kManyKept = 32;
 
 } // namespace
 
@@ -310,7 +311,7 @@ void KernelPrinter::allocate(const Allocate* a) {
     undeclared_[a->tv()] = {level(), a->isZeroed()};
     return;
   }
-  if (size > kFewKept) {
+  if (size >= kManyKept) {
     long_arrays_[a->tv()] = level();
   }
   line("Array<" + type + ", " + std::to_string(size) +

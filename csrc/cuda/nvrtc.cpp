@@ -17,6 +17,7 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 
 namespace nvfuser {
@@ -440,7 +441,7 @@ class Attempts {
   // With too many registers also with as few as are wanted, or with half of those too many, in the
   // units that threads get; and with those that one more block leaves.
   Attempt withFewRegisters(bool keeps_converted) const {
-    Attempt out = attempt(keeps_converted, params_.maxrregcount);
+    Attempt out = attempt(keeps_converted);
     const int64_t wanted = params_.wanted_registers;
     if (wanted == 0) {
       return out;
@@ -451,8 +452,13 @@ class Attempts {
     return hasFewThreads(out) ? withOneMoreBlock(std::move(out), keeps_converted) : out;
   }
 
-  bool hasFewThreads(const Attempt& attempt) const {
-    return attempt.blocks * threads_ < MachineModel().busyThreads();
+  // Of a block, those that only fill its last warp included.
+  int64_t threadsOfWarps() const {
+    return roundUp(std::max<int64_t>(threads_, 1), kWarp);
+  }
+
+  bool hasFewThreads(const Attempt& made) const {
+    return made.blocks * threads_ < MachineModel().busyThreads();
   }
 
   Attempt withoutTooMany(Attempt out, bool keeps_converted) const {
@@ -462,7 +468,7 @@ class Attempts {
       if (limit >= out.registers) {
         continue;
       }
-      Attempt smaller = attempt(keeps_converted, std::min(params_.maxrregcount, limit));
+      Attempt smaller = attempt(keeps_converted, limit);
       if (smaller.registers <= limit && smaller.isBetterThan(out)) {
         return smaller;
       }
@@ -470,24 +476,25 @@ class Attempts {
     return out;
   }
 
-  // If that takes few registers from a thread, and nothing is spilled. (What is converted again has
-  // its gain already, and more to compute.)
+  // If that takes few registers from a thread, and nothing is spilled.
   Attempt withOneMoreBlock(Attempt out, bool keeps_converted) const {
     constexpr int64_t kFewUnits = 2; // further away one in twenty is possible [compiled]
     const MachineModel machine;
-    const int64_t threads = roundUp(std::max<int64_t>(threads_, 1), kWarp);
     const int64_t unit = machine.register_unit;
-    const int64_t limit = machine.registers_per_sm / ((out.blocks + 1) * threads) / unit * unit;
+    const int64_t limit =
+        machine.registers_per_sm / ((out.blocks + 1) * threadsOfWarps()) / unit * unit;
     if (limit <= 0 || roundUp(out.registers, unit) - limit > kFewUnits * unit) {
       return out;
     }
-    Attempt smaller = attempt(keeps_converted, std::min(params_.maxrregcount, limit));
+    Attempt smaller = attempt(keeps_converted, limit);
     return smaller.registers <= limit && smaller.spilled == 0 ? smaller : out;
   }
 
-  Attempt attempt(bool keeps_converted, int64_t most_registers) const {
+  // With at most so many registers, and no more than the parameters say.
+  Attempt attempt(bool keeps_converted,
+                  int64_t most_registers = std::numeric_limits<int64_t>::max()) const {
     CompileParams limited = params_;
-    limited.maxrregcount = most_registers;
+    limited.maxrregcount = std::min(params_.maxrregcount, most_registers);
     std::vector<std::string> flags = nvrtcFlags(arch_, limited);
     if (keeps_converted) {
       flags.emplace_back("-DNVF_KEEPS_CONVERTED"); // see nvf::renewWords
@@ -498,8 +505,8 @@ class Attempts {
     out.registers = resources.registers;
     out.spilled = resources.spill_store_bytes + resources.spill_load_bytes;
     const MachineModel machine;
-    const int64_t of_block = roundUp(std::max<int64_t>(out.registers, 1), machine.register_unit) *
-                             roundUp(std::max<int64_t>(threads_, 1), kWarp);
+    const int64_t of_block =
+        roundUp(std::max<int64_t>(out.registers, 1), machine.register_unit) * threadsOfWarps();
     out.blocks = machine.registers_per_sm / of_block;
     return out;
   }

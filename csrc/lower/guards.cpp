@@ -638,12 +638,8 @@ class GuardInserter {
     }
     if (isReduction(tv->definition())) {
       guardSingleIterations(tv, out);
-      const DimMask repeated = repeatedThreads(ctx_, tv);
-      for (size_t i = 0; i < repeated.size(); ++i) {
-        if (repeated[i]) {
-          const auto type = static_cast<ParallelType>(static_cast<size_t>(ParallelType::TIDx) + i);
-          addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
-        }
+      for (const ParallelType type : reductionShape(ctx_, tv).repeated) {
+        addTo(out, IrBuilder::eqExpr(threadIndex(type), ctx_.kernel()->zeroVal()));
       }
     }
     if (tv->getMemoryType() == MemoryType::Local) {

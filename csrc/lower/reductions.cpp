@@ -40,20 +40,13 @@ ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv) {
       (inside ? out.kept : out.outer).push_back(l);
     }
   }
-  return out;
-}
-
-DimMask repeatedThreads(const LowerContext& ctx, const TensorView* tv) {
-  DimMask out{};
-  if (!reductionShape(ctx, tv).crossesThreads()) {
-    return out;
-  }
-  const auto& path = ctx.loops(tv).path;
+  const bool crosses_threads = out.crossesThreads();
   for (const auto& [type, extent] : ctx.kernel()->parallel_extents) {
-    const bool has_loop = std::any_of(path.begin(), path.end(),
+    const bool has_loop = std::any_of(loops.path.begin(), loops.path.end(),
                                       [type = type](const Loop* l) { return l->type == type; });
-    if (isParallelTypeThreadDim(type) && !has_loop && !extent->isOneInt()) {
-      out[static_cast<size_t>(type) - static_cast<size_t>(ParallelType::TIDx)] = true;
+    if (crosses_threads && isParallelTypeThreadDim(type) && !has_loop && !extent->isOneInt()) {
+      out.repeated.push_back(type);
+      out.threads[static_cast<size_t>(type) - static_cast<size_t>(ParallelType::TIDx)] = true;
     }
   }
   return out;
@@ -235,11 +228,7 @@ class WorkMaker {
   void reduction(Expr* e, const std::vector<size_t>& needs) {
     using Part = ReduceStep::Part;
     const TensorView* tv = LowerContext::outputOf(e);
-    ReductionShape shape = reductionShape(ctx_, tv);
-    const DimMask repeated = repeatedThreads(ctx_, tv);
-    for (size_t i = 0; i < repeated.size(); ++i) {
-      shape.threads[i] = shape.threads[i] || repeated[i];
-    }
+    const ReductionShape shape = reductionShape(ctx_, tv);
     std::vector<Loop*> path = shape.outer;
     path.insert(path.end(), shape.kept.begin(), shape.kept.end());
     const size_t init = add({IrBuilder::create<ReduceStep>(Part::Init, e), path, {}});

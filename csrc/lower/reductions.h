@@ -20,6 +20,10 @@ struct ReductionShape {
   DimMask threads{};
   DimMask cluster{};
   DimMask grid{};
+  // Across threads: thread dimensions that it has no loops for. All threads along them would reduce
+  // the same; instead the first of them has the value and the others the identity, and they are
+  // among `threads`.
+  std::vector<ParallelType> repeated;
 
   bool crossesThreads() const {
     auto any = [](const DimMask& m) { return m[0] || m[1] || m[2]; };
@@ -28,11 +32,6 @@ struct ReductionShape {
 };
 
 ReductionShape reductionShape(const LowerContext& ctx, const TensorView* tv);
-
-// Of a reduction across threads: thread dimensions that it has no loops for. All threads along
-// them would reduce the same; instead the first of them has the value and the others the identity,
-// and they are reduced over as well.
-DimMask repeatedThreads(const LowerContext& ctx, const TensorView* tv);
 
 // A reduction whose result does not live in registers gets a register tensor to reduce into. Done
 // on the kernel's own copy of the fusion, before loops are assigned.

@@ -305,13 +305,13 @@ void ReductionChooser::chooseNormalization() {
 // Rows of which each part is reduced as well: the parts are shared out to the blocks of a cluster
 // and to threads of a block. Vectors lie in one of them.
 void ReductionChooser::chooseSubrows() {
+  if (machine_.threads_in_loops || is_empty_ || !params_->fastest_dim) {
+    why_not_ = "parts of rows are reduced as well as rows";
+    return;
+  }
   int64_t subrows = 1;
   for (const IterDomain* id : analysis_.reference()->getLogicalDomain()) {
     subrows *= !id->isBroadcast() && analysis_.isSubrowDim(id) ? info_.sizeOf(id) : 1;
-  }
-  if (is_empty_ || !params_->fastest_dim) {
-    why_not_ = "parts of rows are reduced as well as rows";
-    return;
   }
   while (reduced_ / subrows % vector_ != 0) {
     limitVectors(vector_ / 2);

@@ -479,7 +479,7 @@ bool ReductionAnalysis::hasAllOf(const TensorView* tv, const std::unordered_set<
   const size_t along_row = count(reduced_groups_) - short_dims;
   const size_t all_along_row = reduced_groups_.size() - short_groups_.size();
   const bool is_of_subrows = hasSubrows() && along_row == subrow_groups_.size() &&
-                             count(subrow_groups_) == along_row && short_dims == 0;
+                             count(subrow_groups_) == along_row; // all subrows, no positions
   if (tv->isFusionOutput() && along_row + short_dims != 0 && along_row != all_along_row &&
       !is_of_subrows) {
     *why = tv->toString() + " has a part of the dimensions that " + reference()->toString() +

@@ -45,7 +45,9 @@ ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
 ChosenParams ReductionChooser::run() {
   params_->fastest_dim = analysis_.fastest_dim || kept_ == 1 || !analysis_.partials.empty();
   chooseVectors();
-  if (machine_.threads_in_loops) {
+  if (analysis_.hasSubrows()) {
+    chooseSubrows();
+  } else if (machine_.threads_in_loops) {
     chooseInLoops();
   } else if (!analysis_.partials.empty()) {
     chooseInnerOuter();
@@ -53,8 +55,6 @@ ChosenParams ReductionChooser::run() {
     return std::move(params_);
   } else if (analysis_.normalization && !params_->fastest_dim) {
     chooseOuterPersistent();
-  } else if (analysis_.hasSubrows()) {
-    chooseSubrows();
   } else if (analysis_.normalization && chooseAnyRow()) {
     return std::move(params_);
   } else if (analysis_.normalization) {
@@ -77,10 +77,6 @@ ChosenParams ReductionChooser::run() {
 
 void ReductionChooser::chooseInLoops() {
   params_->threads_in_loops = true;
-  if (analysis_.hasSubrows()) {
-    why_not_ = "parts of rows are reduced as well as rows";
-    return;
-  }
   limitVectors(1);
   if (!analysis_.partials.empty()) {
     return chooseInnerOuter();

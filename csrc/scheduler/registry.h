@@ -53,8 +53,7 @@ void scheduleWith(Fusion* fusion, SchedulerType type, const HeuristicParams& par
 // Why no kernel takes a fusion: what refuses it in the scheduler that is meant for what it does.
 std::string whyNoScheduler(Fusion* fusion);
 
-// Computed tensors at which a cut makes the parts schedulable, in topological order. Empty if the
-// fusion can be scheduled as a whole.
+// Empty if the fusion can be scheduled as a whole.
 ConflictingTensors conflictingTensors(Fusion* fusion, const LeftOut& left_out = {});
 
 } // namespace nvfuser

@@ -70,14 +70,16 @@ def test_one_kernel_reduces_both(sizes: tuple[int, int, int], dtype: torch.dtype
     assert kernels(fd, x) == 1
 
 
-@pytest.mark.parametrize(("sizes", "most"), [((6, 96, 40), 1), ((6, 1500, 4000), 4)])
-def test_more_than_a_thread_has_is_for_several(sizes: tuple[int, int, int], most: int) -> None:
+@pytest.mark.parametrize(("sizes", "range_"), [((6, 96, 40), (1, 1)), ((6, 1500, 4000), (2, 4))])
+def test_more_than_a_thread_has_is_for_several(
+    sizes: tuple[int, int, int], range_: tuple[int, int]
+) -> None:
     x = normal(*sizes, seed=1).to(DEVICE)
     fd = definition(x, softmax_of_largest)
     for out, wanted in zip(fd.execute([x]), torch_softmax_of_largest(x), strict=True):
         assert_close(out, wanted)
-    assert 1 <= kernels(fd, x) <= most
-    assert (kernels(fd, x) == 1) == (most == 1)
+    fewest, most = range_
+    assert fewest <= kernels(fd, x) <= most
 
 
 def test_nan_of_a_few_elements_is_the_largest() -> None:

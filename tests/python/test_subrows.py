@@ -2,22 +2,19 @@
 """Rows of which each part is reduced as well: the channels of a group in the gradient of a group
 norm, the images of a batch norm that is followed by the mean of each channel.
 
-Schedules are those for an H200, whatever the machine. All cases run in one process.
+Schedules are those for a GPU, whatever the machine.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Callable
 
 import pytest
 import torch
-from helpers import ON_CUDA, run_python
+from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 
 Tensor = torch.Tensor
-DTYPES = {"float32": torch.float, "bfloat16": torch.bfloat16}
 # [samples, groups, channels of a group, pixels]
 GROUPS = [
     (4, 4, 16, 512),
@@ -37,7 +34,7 @@ IMAGES = [(8, 6, 64), (4, 3, 196), (16, 24, 49), (5, 3, 40), (1, 3, 128), (32, 8
 
 def values(sizes: tuple[int, ...], seed: int, dtype: torch.dtype = torch.float) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
-    return torch.randn(sizes, generator=generator).to("cuda" if ON_CUDA else "cpu", dtype)
+    return torch.randn(sizes, generator=generator).to(DEVICE, dtype)
 
 
 def group_norm_gradient(sums_of_channels: bool) -> Callable:
@@ -105,58 +102,37 @@ def exact_means(x: Tensor, w: Tensor) -> list[Tensor]:
     return [out, out.mean(2)]
 
 
-def measure(define: Callable, exact: Callable, inputs: list[Tensor], static: bool) -> dict:
+def check(
+    define: Callable, exact: Callable, inputs: list[Tensor], static: bool, kernels: int
+) -> None:
     with FusionDefinition() as fd:
         tensors = [fd.from_pytorch(t, static_sizes=static) for t in inputs]
         for out in define(fd, inputs[0], *tensors):
             fd.add_output(out)
     outs = fd.execute(inputs)
-    errors = [
-        float((out.double() - ref).abs().max()) / max(1.0, float(ref.abs().max()))
-        for out, ref in zip(outs, exact(*(t.double() for t in inputs)), strict=True)
-    ]
-    kernels = fd.fec.get_cuda_kernel(inputs).count("NVF_KERNEL(")
-    return {"errors": errors, "kernels": kernels}
+    tolerance = 2e-2 if inputs[0].dtype == torch.bfloat16 else 1e-4
+    for out, ref in zip(outs, exact(*(t.double() for t in inputs)), strict=True):
+        assert (out.double() - ref).abs().max() <= tolerance * max(1.0, float(ref.abs().max()))
+    assert fd.fec.get_cuda_kernel(inputs).count("NVF_KERNEL(") == kernels
 
 
-def measure_all() -> dict[str, dict]:
-    found = {}
-    for (name, dtype), static in zip(DTYPES.items(), (True, False), strict=True):
-        for sizes in GROUPS:
-            n, g, c, _ = sizes
-            inputs = [
-                values(sizes, 1, dtype),
-                values(sizes, 2, dtype),
-                values((g, c), 3, dtype),
-            ]
-            inputs += [values((n, g), 4), values((n, g), 5).abs() + 0.5]
-            for nested in (False, True):
-                define = group_norm_gradient(nested)
-                key = str(("gradient", sizes, name, static, nested))
-                found[key] = measure(define, exact_gradient, inputs, static)
-        for sizes in IMAGES:
-            inputs = [values(sizes, 1, dtype), values(sizes[1:2], 2, dtype)]
-            key = str(("means", sizes, name, static))
-            found[key] = measure(norm_and_means, exact_means, inputs, static)
-    return found
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize(("dtype", "static"), [(torch.float, True), (torch.bfloat16, False)])
+@pytest.mark.parametrize("sizes", GROUPS)
+@pytest.mark.parametrize("sums_of_channels", [False, True])
+def test_gradients_of_group_norms(
+    sizes: tuple[int, ...], dtype: torch.dtype, static: bool, sums_of_channels: bool
+) -> None:
+    n, g, c, _ = sizes
+    inputs = [values(sizes, 1, dtype), values(sizes, 2, dtype), values((g, c), 3, dtype)]
+    inputs += [values((n, g), 4), values((n, g), 5).abs() + 0.5]
+    # dw and db add up the samples of a few channels in the second one.
+    check(group_norm_gradient(sums_of_channels), exact_gradient, inputs, static, kernels=2)
 
 
-@functools.cache
-def measured() -> dict[str, dict]:
-    program = "import json, test_subrows\nprint(json.dumps(test_subrows.measure_all()))"
-    result = run_python(program, {"NVFUSER_MACHINE": "h200"}, timeout=600)
-    assert result.returncode == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-@pytest.mark.parametrize(("dtype", "static"), [("float32", True), ("bfloat16", False)])
-@pytest.mark.parametrize("sizes", GROUPS + IMAGES)
-def test_values_and_kernels(sizes: tuple[int, ...], dtype: str, static: bool) -> None:
-    is_group = len(sizes) == len(GROUPS[0])
-    cases = [(sizes, dtype, static, nested) for nested in (False, True)]
-    keys = [("gradient", *c) for c in cases] if is_group else [("means", sizes, dtype, static)]
-    for key in keys:
-        found = measured()[str(key)]
-        assert max(found["errors"]) <= (2e-2 if dtype == "bfloat16" else 1e-4), (key, found)
-        # dw and db add up the samples of a few channels in the second one.
-        assert found["kernels"] == (2 if is_group else 1), (key, found)
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize(("dtype", "static"), [(torch.float, True), (torch.bfloat16, False)])
+@pytest.mark.parametrize("sizes", IMAGES)
+def test_means_after_batch_norms(sizes: tuple[int, ...], dtype: torch.dtype, static: bool) -> None:
+    inputs = [values(sizes, 1, dtype), values(sizes[1:2], 2, dtype)]
+    check(norm_and_means, exact_means, inputs, static, kernels=1)
