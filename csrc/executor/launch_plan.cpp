@@ -271,7 +271,9 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   }
   for (const Result& result : results) {
     if (result.kind == Result::Kind::Same) {
-      allocator.returnSame(result.position, result.source);
+      const std::optional<TensorDesc> seen =
+          result.shape == nullptr ? std::nullopt : std::optional(result.shape->desc(device));
+      allocator.returnSame(result.position, result.source, seen);
     }
   }
 }

@@ -726,11 +726,12 @@ LaunchRefusal Planner::Call::addStep(const SegmentState& state,
 
 void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
                                const ConcreteFusion& concrete) {
-  std::unordered_map<size_t, const TensorView*> computed;
+  std::unordered_map<size_t, size_t> computed; // numbers among those that are
   for (size_t k = 0; k < trimmed.kept.size(); ++k) {
-    computed[trimmed.kept[k]] = concrete.outputs[k];
+    computed[trimmed.kept[k]] = k;
   }
   std::unordered_map<const Val*, uint32_t> given; // position of each tensor of the definition
+  std::unordered_map<uint32_t, uint32_t> made;    // and of each value that is made for one
   uint32_t position = 0;
   using Kind = LaunchPlan::Result::Kind;
   for (size_t i = 0; i < roles.role.size(); ++i) {
@@ -755,13 +756,17 @@ void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
       result.source = addLocal(ArgView());
       result.shape = shape_without_kernel[i];
     } else {
-      result.source = value_of.at(computed.at(i));
+      const size_t k = computed.at(i);
+      result.source = value_of.at(concrete.outputs[k]);
       result.shape = shapeOf(result.source);
-      for (const OutputView& view : concrete.views.outputs) {
-        if (view.made == computed.at(i)) {
-          plan->shapes.push_back(denseOutput(view.returned, evaluator));
-          result.shape = &plan->shapes.back();
-        }
+      if (k < concrete.returned.size() && concrete.returned[k] != nullptr) {
+        plan->shapes.push_back(denseOutput(concrete.returned[k], evaluator));
+        result.shape = &plan->shapes.back();
+      }
+      // The same tensor in another shape.
+      if (const auto first = made.emplace(result.source, position); !first.second) {
+        result.kind = Kind::Same;
+        result.source = first.first->second;
       }
     }
     given.emplace(v, position);

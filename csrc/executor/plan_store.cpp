@@ -403,9 +403,13 @@ void checkStep(const LaunchPlan::Step& step, size_t values, bool is_kernel) {
 void checkResults(const LaunchPlan& plan) {
   using Kind = LaunchPlan::Result::Kind;
   std::unordered_map<uint32_t, size_t> bytes;
+  std::unordered_map<uint32_t, size_t> at_position;
   for (const LaunchPlan::Result& result : plan.results) {
     if (result.kind == Kind::New || result.kind == Kind::Made) {
-      bytes[result.source] = bytesOf(*result.shape);
+      bytes[result.source] = at_position[result.position] = bytesOf(*result.shape);
+    } else if (result.kind == Kind::Same && result.shape != nullptr) {
+      const auto other = at_position.find(result.source);
+      Reader::require(other != at_position.end() && bytesOf(*result.shape) <= other->second);
     }
   }
   for (const LaunchPlan::View& part : plan.parts) {

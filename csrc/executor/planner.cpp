@@ -395,6 +395,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     settleLayouts(definition);
     result->outputs = std::move(definition.outputs);
     result->views = std::move(definition.views);
+    result->returned = std::move(definition.returned);
   }
   return result;
 }

@@ -439,13 +439,7 @@ class ViewMover {
       }
       made->setAllocationDomain(memory, true);
     }
-    const auto before = std::find_if(moved_.outputs.begin(), moved_.outputs.end(),
-                                     [&](const OutputView& view) { return view.made == returned; });
-    if (before != moved_.outputs.end()) {
-      before->made = made;
-    } else {
-      moved_.outputs.push_back({made, returned});
-    }
+    moved_.makeInstead(returned, made);
   }
 
   Fusion* fusion_;
@@ -463,10 +457,9 @@ constexpr int kMostRounds = 4;
 
 } // namespace
 
-MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
-                           PassLog* log) {
+void moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                     MovedViews& moved, PassLog* log) {
   FusionGuard guard(fusion);
-  MovedViews moved;
   const auto pass = [&](const char* name, const std::function<void()>& step) {
     log == nullptr ? step() : (*log)(name, step);
   };
@@ -487,7 +480,6 @@ MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const Tensor
     }
     pass("move views to the ends", [&] { ViewMover(fusion, kept, moved).run(); });
   } while (moved.inputs.size() != known && has_slices() && ++rounds < kMostRounds);
-  return moved;
 }
 
 } // namespace nvfuser

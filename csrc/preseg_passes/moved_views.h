@@ -8,8 +8,8 @@
 
 namespace nvfuser {
 
-// An input of the fusion that is the memory of another one before it, seen with more dimensions, or
-// a part of it.
+// An input of the fusion that is the memory of another one before it, seen with other dimensions,
+// or a part of it.
 struct InputView {
   TensorView* view = nullptr;
   TensorView* source = nullptr;
@@ -17,8 +17,8 @@ struct InputView {
   std::vector<Val*> starts;
 };
 
-// An output that kernels make with more dimensions than it is returned with; both are dense in the
-// same order of memory.
+// An output that kernels make with other dimensions than it is returned with; both are dense in the
+// same order of memory. One that is made may be returned in several ways.
 struct OutputView {
   TensorView* made = nullptr;
   TensorView* returned = nullptr;
@@ -45,6 +45,14 @@ struct MovedViews {
       }
     }
     return returned;
+  }
+
+  // `made` is made instead of `output`, which is returned or was made for some that are.
+  void makeInstead(TensorView* output, TensorView* made) {
+    for (OutputView& view : outputs) {
+      view.made = view.made == output ? made : view.made;
+    }
+    outputs.push_back({made, output});
   }
 };
 

@@ -28,19 +28,19 @@ void sliceInputs(Fusion* fusion);
 // What is read beside a copy of it that is one of these outputs is read off the output.
 void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
+// What is an input seen with other dimensions is an input of its own, behind the others, that is a
+// view of that one; what is returned with other dimensions than it is computed with is made with
+// those. Changes the fusion, its inputs and outputs. `kept`: tensors that stay as they are.
+void takeViewsAtEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                     MovedViews& views);
+
 // Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with
 // more dimensions than they are returned with. A slice of an input that meets a reduction is a view
 // of it as well. `kept`: tensors that stay as they are. Changes the fusion, its inputs and outputs.
 // Its rounds, of which slicing inputs is a step, are passes of `log` (null: nobody asked).
-MovedViews moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
-                           PassLog* log = nullptr);
-
-// A lookup's table that is an input with dimensions merged or split is a view of the input: an
-// input of its own behind the others. Changes the fusion and its inputs. `kept`: inputs that are
-// written.
-void viewLookupTables(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
-                      MovedViews& views);
+void moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                     MovedViews& moved, PassLog* log = nullptr);
 
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.

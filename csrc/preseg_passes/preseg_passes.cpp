@@ -74,23 +74,23 @@ void settleLayouts(PresegFusion& definition) {
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
+  definition.returned.clear();
   if (isOptionDisabled(DisableOption::MoveViews)) {
+    definition.returned.resize(definition.outputs.size());
     return;
   }
   std::unordered_set<const TensorView*> kept;
   for (const InPlaceWrite& write : definition.writes) {
     kept.insert({write.input, write.output});
   }
-  pass("view lookup tables", [&] { viewLookupTables(fusion, kept, definition.views); });
-  if (!fusion->hasExpr(isReduction)) {
-    return;
+  pass("take views at the ends", [&] { takeViewsAtEnds(fusion, kept, definition.views); });
+  if (fusion->hasExpr(isReduction)) {
+    moveViewsToEnds(fusion, kept, definition.views, &pass);
   }
-  MovedViews moved = moveViewsToEnds(fusion, kept, &pass);
-  moved.inputs.insert(moved.inputs.begin(), definition.views.inputs.begin(),
-                      definition.views.inputs.end());
-  definition.views = std::move(moved);
   for (TensorView*& output : definition.outputs) {
-    output = definition.views.madeFor(output);
+    TensorView* made = definition.views.madeFor(output);
+    definition.returned.push_back(made == output ? nullptr : output);
+    output = made;
   }
 }
 

@@ -32,6 +32,8 @@ struct PresegFusion {
   std::vector<OutputPart> parts = {};
   // Out: inputs that kernels see in another shape, outputs that they make in another one.
   MovedViews views = {};
+  // Out: for each output what the caller gets, where kernels make it in another shape; else null.
+  std::vector<const TensorView*> returned = {};
 };
 
 // Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.

@@ -122,8 +122,10 @@ void TensorAllocator::returnView(size_t position, size_t input, int64_t offset,
   put(position, inputs_.tensor(input).asStrided(desc.sizes, desc.strides, offset));
 }
 
-void TensorAllocator::returnSame(size_t position, size_t other) {
-  put(position, outputs_.at(other));
+void TensorAllocator::returnSame(size_t position, size_t other,
+                                 const std::optional<TensorDesc>& seen) {
+  const Tensor& tensor = outputs_.at(other);
+  put(position, seen.has_value() ? tensor.asStrided(seen->sizes, seen->strides) : tensor);
 }
 
 void* TensorAllocator::allocateWorkspace(size_t bytes, Device device) {

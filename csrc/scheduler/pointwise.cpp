@@ -247,12 +247,8 @@ class PointwiseSchedule {
     }
     for (const VersionTensor& t : tensors_.all()) {
       TensorView* tv = t.cache != nullptr ? t.cache : t.stored;
-      if (!t.vectorize || tv == nullptr) {
-        continue;
-      }
-      const std::vector<int64_t>& axes = tensors_.referenceAxes(tv);
-      if (!axes.empty() && axes.back() == axes_.vector) {
-        tv->axis(-1)->parallelize(ParallelType::Vectorize);
+      if (t.vectorize && tv != nullptr) {
+        tensors_.vectorize(tv, axes_.vector);
       }
     }
   }

@@ -499,6 +499,26 @@ void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
   }
 }
 
+// What is computed of most tensors is reached from most of the others: it is tried as the last of
+// the first `count`, if it is not among them.
+static void putMostDependentAmong(std::vector<TensorView*>& candidates, size_t count) {
+  if (candidates.size() <= count) {
+    return;
+  }
+  const auto dependencies = [](const TensorView* tv) {
+    size_t tensors = 0;
+    forEachBehind(tv, [&](const Val* v) { tensors += v->isTensor() ? 1 : 0; });
+    return tensors;
+  };
+  const auto most = std::max_element(candidates.begin(), candidates.end(), [&](auto* a, auto* b) {
+    return dependencies(a) < dependencies(b);
+  });
+  const auto last = candidates.begin() + static_cast<std::ptrdiff_t>(count) - 1;
+  if (most > last) {
+    std::rotate(last, most, most + 1);
+  }
+}
+
 std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::string* why_not) {
   auto fail = [&](std::string why) {
     if (why_not != nullptr) {
@@ -541,6 +561,7 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
     fail("nothing is computed");
     return result;
   }
+  putMostDependentAmong(candidates, kMaxCandidates);
   const TensorGraph graph(fusion);
   // The failure with the fewest conflicts tells best where to cut.
   std::unique_ptr<PointwiseAnalysis> best_failure;

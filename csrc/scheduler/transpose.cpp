@@ -186,12 +186,8 @@ class TransposeSchedule {
   void vectorizeFirstGroup() {
     for (const VersionTensor& t : tensors_.all()) {
       TensorView* tv = t.cache != nullptr ? t.cache : t.stored;
-      if (!t.vectorize || tv == nullptr || t.shared != nullptr) {
-        continue;
-      }
-      const std::vector<int64_t>& axes = tensors_.referenceAxes(tv);
-      if (!axes.empty() && axes.back() == tensors_.reference()->nDims() - 1) {
-        tv->axis(-1)->parallelize(ParallelType::Vectorize);
+      if (t.vectorize && tv != nullptr && t.shared == nullptr) {
+        tensors_.vectorize(tv, tensors_.reference()->nDims() - 1);
       }
     }
   }

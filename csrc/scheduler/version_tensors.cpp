@@ -226,4 +226,15 @@ int64_t VersionTensors::axesToLastShared(const TensorView* tv) const {
   return axes.rend() - last;
 }
 
+void VersionTensors::vectorize(TensorView* tv, int64_t axis) {
+  std::vector<int64_t>& axes = reference_axes_.at(tv);
+  const int64_t vector = axesToLastShared(tv) - 1;
+  if (vector < 0 || axes[static_cast<size_t>(vector)] != axis) {
+    return;
+  }
+  tv->reorder(std::unordered_map<int64_t, int64_t>{{vector, -1}});
+  std::rotate(axes.begin() + vector, axes.begin() + vector + 1, axes.end());
+  tv->axis(-1)->parallelize(ParallelType::Vectorize);
+}
+
 } // namespace nvfuser

@@ -63,6 +63,9 @@ class VersionTensors {
   // The same up to the last of the reference's axes. What follows are dimensions of one element
   // that no axis contains: they need no common loop, and of two neighbours only one may have them.
   int64_t axesToLastShared(const TensorView* tv) const;
+  // Accesses the elements along the reference's `axis` by vectors, if that is the tensor's last one
+  // of the reference's axes. Dimensions of one element that no axis contains come before it.
+  void vectorize(TensorView* tv, int64_t axis);
 
   // No slice or pad lies between the tensor and the reference.
   static bool isReadWhole(const PointwiseAnalysis& analysis, const TensorVersion& version);

@@ -49,15 +49,21 @@ std::vector<bool> needResultsOf(const std::vector<Segment>& segments, size_t fir
   return out;
 }
 
-bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t second) {
+std::vector<size_t> enclosedBy(const std::vector<Segment>& segments, size_t first, size_t second) {
   const std::vector<bool> after = needResultsOf(segments, first, second);
-  std::unordered_set<const Val*> made;
-  for (size_t i = first + 1; i < second; ++i) {
-    if (after[i - first]) {
-      made.insert(segments[i].outputs.begin(), segments[i].outputs.end());
+  std::unordered_set<const Val*> needed(segments[second].inputs.begin(),
+                                        segments[second].inputs.end());
+  std::vector<size_t> out;
+  for (size_t i = second; i-- > first + 1;) {
+    const std::vector<Val*>& outputs = segments[i].outputs;
+    if (after[i - first] && std::any_of(outputs.begin(), outputs.end(),
+                                        [&](const Val* v) { return needed.count(v) != 0; })) {
+      needed.insert(segments[i].inputs.begin(), segments[i].inputs.end());
+      out.push_back(i);
     }
   }
-  return reads(segments[second], made);
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 size_t placeJoined(std::vector<Segment>& segments, Segment joined, size_t first, size_t second,

@@ -11,9 +11,9 @@ namespace nvfuser {
 // For the segments from `first` to `last`: which of them need results of `first`, directly or not.
 std::vector<bool> needResultsOf(const std::vector<Segment>& segments, size_t first, size_t last);
 
-// Whether a segment between both needs results of the first and makes what the second needs: then
-// the two cannot be one kernel.
-bool encloseOthers(const std::vector<Segment>& segments, size_t first, size_t second);
+// The segments between both that need results of the first and make what the second needs, directly
+// or not: without them the two cannot be one kernel.
+std::vector<size_t> enclosedBy(const std::vector<Segment>& segments, size_t first, size_t second);
 
 // Puts one segment in the place of two. `after`, as needResultsOf says: what needs the first's
 // results goes behind it, all else that was between the two before it. Where it is then.

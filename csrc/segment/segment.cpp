@@ -298,7 +298,7 @@ class Segmenter {
     std::move(segments.begin(), segments.end(), std::back_inserter(result_.segments));
   }
 
-  // Where the result is, if they are joined.
+  // Where the result is, if they are joined; with what lies between them, which may fit neither.
   std::optional<size_t> joinTwo(std::vector<Segment>& segments, size_t first, size_t second) {
     const auto stay_apart = [&](const std::string& why) {
       if (isDumpEnabled(DumpOption::SegmenterLogging)) {
@@ -307,27 +307,35 @@ class Segmenter {
       }
       return std::nullopt;
     };
-    if (encloseOthers(segments, first, second)) {
-      return stay_apart("another one needs the first and is needed by the second");
+    const std::vector<size_t> enclosed = enclosedBy(segments, first, second);
+    if (enclosed.size() > kMostEnclosed) {
+      return stay_apart("others need the first and are needed by the second");
     }
-    Exprs both = segments[first].exprs;
-    both.insert(both.end(), segments[second].exprs.begin(), segments[second].exprs.end());
-    if (const std::string why = whyTooLarge(whole_.withRepeated(both)); !why.empty()) {
+    Exprs all = segments[first].exprs;
+    for (const size_t i : enclosed) {
+      all.insert(all.end(), segments[i].exprs.begin(), segments[i].exprs.end());
+    }
+    all.insert(all.end(), segments[second].exprs.begin(), segments[second].exprs.end());
+    if (const std::string why = whyTooLarge(whole_.withRepeated(all)); !why.empty()) {
       return stay_apart(why);
     }
-    Segment candidate = extractSegment(whole_, both);
+    Segment candidate = extractSegment(whole_, all);
     const SegmentVerdict verdict = judge_(candidate.fusion.get());
     if (!verdict.accepted()) {
       return stay_apart(verdict.reason);
     }
     candidate.scheduler = verdict.scheduler;
     candidate.note = segments[first].note;
+    for (size_t i = enclosed.size(); i-- > 0; --second) {
+      segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(enclosed[i]));
+    }
     const std::vector<bool> after = needResultsOf(segments, first, second);
     return placeJoined(segments, std::move(candidate), first, second, after);
   }
 
   // At most so many are tried, so that planning stays linear.
   static constexpr size_t kMostTries = 4;
+  static constexpr size_t kMostEnclosed = 2;   // that are joined with the two around them
   static constexpr size_t kMostToRegroup = 32; // segments, and expressions of two
 
   // Two segments that are not one may be two others that move less: one reduction with what it
@@ -361,7 +369,7 @@ class Segmenter {
     std::sort(both.begin(), both.end(), [&](const Expr* a, const Expr* b) {
       return whole_.order.at(a) < whole_.order.at(b);
     });
-    if (encloseOthers(segments, first, second) ||
+    if (!enclosedBy(segments, first, second).empty() ||
         std::any_of(both.begin(), both.end(), isOfLibrary)) {
       return false;
     }

@@ -7,7 +7,9 @@ namespace nvfuser::test {
 class MoveViewsToEnds : public PresegTest {
  protected:
   MovedViews move(const std::unordered_set<const TensorView*>& kept = {}) {
-    return moveViewsToEnds(&fusion_, kept);
+    MovedViews moved;
+    moveViewsToEnds(&fusion_, kept, moved);
+    return moved;
   }
 };
 

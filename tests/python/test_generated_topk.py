@@ -197,14 +197,29 @@ def test_long_rows_and_large_k_stay_in_the_library() -> None:
 
 
 def test_reshaped_rows_stay_in_the_library() -> None:
-    """Which reads them where they are."""
+    """Which reads them where they are, if the input is read in other ways too."""
+    x = values(3, 4, 16)
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x, static_sizes=True)
+        for out in fd.ops.topk(fd.ops.reshape(t, [12, 16]), 2, 1, True, True):
+            fd.add_output(out)
+        fd.add_output(fd.ops.neg(t))
+    *results, negative = fd.execute([x])
+    check_results(results, x.reshape(12, 16), 2, 1, True)
+    assert torch.equal(negative, -x)
+    assert sorted(schedulers(fd, [x])) == ["expr_eval", "pointwise"]
+
+
+def test_views_at_the_ends_make_no_difference() -> None:
     x = values(3, 4, 16)
     with FusionDefinition() as fd:
         rows = fd.ops.reshape(fd.from_pytorch(x, static_sizes=True), [12, 16])
         for out in fd.ops.topk(rows, 2, 1, True, True):
-            fd.add_output(out)
-    check_results(fd.execute([x]), x.reshape(12, 16), 2, 1, True)
-    assert schedulers(fd, [x]) == ["expr_eval"]
+            fd.add_output(fd.ops.reshape(out, [3, 4, 2]))
+    results = [y.reshape(12, 2) for y in fd.execute([x])]
+    check_results(results, x.reshape(12, 16), 2, 1, True)
+    rows = x.reshape(12, 16)
+    assert schedulers(fd, [x]) == schedulers(defined(rows, 2, 1), [rows])
 
 
 def test_the_option_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
