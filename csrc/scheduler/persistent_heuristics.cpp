@@ -123,6 +123,11 @@ void ReductionChooser::chooseInnerOuter() {
   }
   bindCluster(groups.cluster);
   stageGroupedRows(groups);
+  const int64_t bits_of_two_rows = 2 * 8 * kRegisterBytes;
+  params_->keep_computed =
+      !params_->threads_in_loops && !params_->any_extent && !params_->stage_rows &&
+      batch * vector_ <= elementsOfGroup(machine_) &&
+      StageSplitter(fusion_, analysis_, KeptOfRows::Everything).mostBitsKept() <= bits_of_two_rows;
 }
 
 // Where threads run in loops, batches behind the end of a row take no time: rows of up to 1, 2, 4,

@@ -499,23 +499,28 @@ void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
   }
 }
 
-// What is computed of most tensors is reached from most of the others: it is tried as the last of
-// the first `count`, if it is not among them.
-static void putMostDependentAmong(std::vector<TensorView*>& candidates, size_t count) {
+// What the most operations lead to, one after the other, is computed of most of the others: it is
+// tried as the last of the first `count`, if it is not among them.
+static void putLatestAmong(std::vector<TensorView*>& candidates, size_t count,
+                           const std::vector<Expr*>& exprs) {
   if (candidates.size() <= count) {
     return;
   }
-  const auto dependencies = [](const TensorView* tv) {
-    size_t tensors = 0;
-    forEachBehind(tv, [&](const Val* v) { tensors += v->isTensor() ? 1 : 0; });
-    return tensors;
-  };
-  const auto most = std::max_element(candidates.begin(), candidates.end(), [&](auto* a, auto* b) {
-    return dependencies(a) < dependencies(b);
-  });
+  std::unordered_map<const TensorView*, int> depth;
+  for (const Expr* e : exprs) {
+    int most = 0;
+    for (const TensorView* in : tensorInputs(e)) {
+      most = std::max(most, depth[in]);
+    }
+    for (const TensorView* out : tensorOutputs(e)) {
+      depth[out] = most + 1;
+    }
+  }
+  const auto latest = std::max_element(candidates.begin(), candidates.end(),
+                                       [&](auto* a, auto* b) { return depth[a] < depth[b]; });
   const auto last = candidates.begin() + static_cast<std::ptrdiff_t>(count) - 1;
-  if (most > last) {
-    std::rotate(last, most, most + 1);
+  if (latest > last) {
+    std::rotate(last, latest, latest + 1);
   }
 }
 
@@ -561,7 +566,7 @@ std::unique_ptr<PointwiseAnalysis> PointwiseAnalysis::run(Fusion* fusion, std::s
     fail("nothing is computed");
     return result;
   }
-  putMostDependentAmong(candidates, kMaxCandidates);
+  putLatestAmong(candidates, kMaxCandidates, fusion->exprs());
   const TensorGraph graph(fusion);
   // The failure with the fewest conflicts tells best where to cut.
   std::unique_ptr<PointwiseAnalysis> best_failure;

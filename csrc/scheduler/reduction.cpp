@@ -67,6 +67,7 @@ class ReductionSchedule {
     return !params.persistent_kernel ? KeptOfRows::Nothing
            : params.stage_rows ? (hasRowGroups(params) ? KeptOfRows::Shared : KeptOfRows::Nothing)
            : params.project_persistent_buffers ? KeptOfRows::Inputs
+           : params.keep_computed              ? KeptOfRows::Everything
                                                : KeptOfRows::All;
   }
 

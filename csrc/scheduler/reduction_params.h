@@ -31,6 +31,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   bool persistent_kernel = false;
   // What is computed of a persistent row is computed again from its inputs where it is read.
   bool project_persistent_buffers = false;
+  // What a few instructions make of a persistent row stays in registers like all else.
+  bool keep_computed = false;
 
   // Inner reduction: blocks share a row, a thread's vectors have so many elements, and it reads so
   // many vectors at once, or holds so many of a persistent row.
@@ -185,6 +187,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("fastest_dim", &P::fastest_dim);
     visit("persistent_kernel", &P::persistent_kernel);
     visit("project_persistent_buffers", &P::project_persistent_buffers);
+    visit("keep_computed", &P::keep_computed);
     visit("cross_grid_inner_reduction", &P::cross_grid_inner_reduction);
     visit("unroll_factor_inner_reduction", &P::unroll_factor_inner_reduction);
     visit("unroll_factor_top_of_vectorization", &P::unroll_factor_top_of_vectorization);

@@ -189,6 +189,7 @@ bool StageSplitter::isCheap(const TensorView* tv) const {
 // compute. `ops` counts the operations on the way.
 std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int& ops) const {
   constexpr int kMostCheapOps = 5; // operations [hand, see machine.h]
+  const int most_ops = kept_ == KeptOfRows::Everything ? 1 : kMostCheapOps; // a cast
   if (!analysis_.hasReducedDims(tv)) {
     return 0;
   }
@@ -199,7 +200,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
   }
   const Expr* def = tv->definition();
   if (const auto* op = tryAs<ElementwiseOp>(def)) {
-    if (!takesFewInstructions(op->op()) || ++ops > kMostCheapOps) {
+    if (!takesFewInstructions(op->op()) || ++ops > most_ops) {
       return std::nullopt;
     }
   } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::ExpandOp &&

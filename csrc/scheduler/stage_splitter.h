@@ -29,7 +29,8 @@ enum class KeptOfRows {
   Functions, // of what is computed that which takes many instructions
   Shared,    // inputs that all rows share
   Inputs,    // all else is computed of them again
-  All        // but what costs a few instructions
+  All,       // but what costs a few instructions
+  Everything
 };
 
 class StageSplitter {
@@ -62,7 +63,7 @@ class StageSplitter {
   }
   bool isKept(const TensorView* tv) const {
     return analysis_.hasWholeRows(tv) &&
-           (kept_ == KeptOfRows::All ||
+           (kept_ == KeptOfRows::All || kept_ == KeptOfRows::Everything ||
             (kept_ == KeptOfRows::Functions && !tv->isFusionInput() &&
              isFunction(tv->definition())) ||
             (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||

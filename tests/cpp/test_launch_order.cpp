@@ -22,9 +22,9 @@ class LaunchOrder : public testing_utils::OpsTest {
 TEST_F(LaunchOrder, WhatLiesBetweenTwoIsEnclosed) {
   Val* x = input({4});
   Val* sums = add({x});
-  add({sums});                         // nobody needs it
+  add({sums}); // nobody needs it
   Val* of_groups = add({sums});
-  Val* others = add({x});              // does not need the first
+  Val* others = add({x}); // does not need the first
   Val* factors = add({of_groups, x});
   add({factors, others, sums});
   EXPECT_EQ(enclosedBy(segments_, 0, 5), (std::vector<size_t>{2, 4}));

@@ -398,6 +398,7 @@ OWN_MEMBERS = {
         "exchanged",
         "extents_within_row",
         "has_subrows",
+        "keep_computed",
         "cluster_size",
         "open_batches",
         "load_rows_early",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -205,6 +206,7 @@ def params_of(norm: Norm, which: str) -> dict[int, object]:
         {"stage_rows": True, "stage_shared_inputs": True},
         {"stage_rows": True, "load_shared_inputs_early": True, "cluster_size": 4, "gdimy": 4},
         {"project_persistent_buffers": True},
+        {"keep_computed": True},
         {"load_shared_inputs_early": True},
     ],
     ids=str,
@@ -256,6 +258,50 @@ def test_long_rows_keep_what_takes_fewer_registers(
     torch.testing.assert_close(out.double(), expected, rtol=1e-3, atol=2e-2)
     (report,) = fd.fec._segment_reports([grad, y])
     assert report["chosen"].project_persistent_buffers == projected
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize(
+    ("width", "dtype", "kept"),
+    [
+        (1600, torch.bfloat16, True),
+        (4096, torch.bfloat16, True),
+        (4096, torch.float, True),
+        (12288, torch.bfloat16, False),
+    ],
+    ids=str,
+)
+def test_gradients_keep_what_they_computed_of_rows(
+    width: int, dtype: torch.dtype, kept: bool, device: torch.device
+) -> None:
+    """Registers have room for that and for the sums of columns with 16 elements of a thread."""
+    x, grad = (random([600, width], dtype, seed, device) for seed in (1, 2))
+    weight = random([width], dtype, 3, device)
+    mean = x.float().mean(1, keepdim=True)
+    inverse = (x.float().var(1, keepdim=True, correction=0) + 1e-5).rsqrt()
+    inputs = [x, grad, weight, mean, inverse]
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        t, g, w, m, r = (ops.cast(fd.from_pytorch(each), DataType.Float) for each in inputs)
+
+        def row_mean(tv: Any) -> Any:
+            return ops.div(ops.broadcast(ops.sum(tv, [1]), [False, True]), float(width))
+
+        normal = ops.mul(ops.sub(t, m), r)
+        gw = ops.mul(g, ops.broadcast(w, [True, False]))
+        centered = ops.sub(
+            ops.sub(gw, row_mean(gw)), ops.mul(normal, row_mean(ops.mul(gw, normal)))
+        )
+        fd.add_output(ops.mul(centered, r))
+        fd.add_output(ops.sum(ops.mul(g, normal), [0]))
+        fd.add_output(ops.sum(g, [0]))
+    leaves = [each.double().requires_grad_() for each in (x, weight, torch.zeros_like(weight))]
+    out = torch.nn.functional.layer_norm(leaves[0], [width], leaves[1], leaves[2])
+    expected = torch.autograd.grad(out, leaves, grad.double())
+    for a, b in zip(fd.execute(inputs), expected, strict=True):
+        torch.testing.assert_close(a.double(), b, rtol=2e-2, atol=2e-2)
+    chosen = [report["chosen"] for report in fd.fec._segment_reports(inputs)]
+    assert [p.keep_computed for p in chosen if p.combined_inner_outer] == [kept]
 
 
 @pytest.mark.machine("hopper")
