@@ -90,6 +90,7 @@ class ReductionChooser {
   void chooseInnerOuter();
   void groupAnyRows(const AnyRowGroups& groups);
   int64_t batchOfAnyRowInLoops(int64_t batch, int64_t threads) const;
+  bool canKeepComputed(const RowGroups& groups) const;
   void stageGroupedRows(const RowGroups& groups);
 
   // --- persistent rows ---

@@ -10,10 +10,6 @@
 
 namespace nvfuser {
 
-int64_t elementsOfGroup(const MachineModel& machine) {
-  return machine.elementsOfThread() / 2;
-}
-
 namespace {
 
 // Rows of a group in shared memory: the one in use, one that is reduced or copied meanwhile, and
@@ -24,6 +20,11 @@ constexpr int64_t kMostSharedRows = 4;
 // Threads that share a row in a block.
 int64_t mostRowThreads(const MachineModel& machine) {
   return std::min(machine.largeThreads(), machine.max_threads_per_block);
+}
+
+// Elements of a row that a thread has where registers keep the sums of its columns and two rows.
+int64_t elementsOfGroup(const MachineModel& machine) {
+  return machine.elementsOfThread() / 2;
 }
 
 // Threads of an SM that have registers for that.

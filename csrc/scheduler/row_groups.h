@@ -34,9 +34,6 @@ struct RowGroups {
   bool prefetches_reduction = false;
 };
 
-// Elements of a row that a thread has where registers keep the sums of its columns and two rows.
-int64_t elementsOfGroup(const MachineModel& machine);
-
 // The rows that they share. `sums`, `row_bytes`, `reduced_once`: as in RowsAndColumns
 // (preseg_passes/column_reductions.h).
 struct GroupedRows {

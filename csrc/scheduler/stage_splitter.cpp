@@ -219,7 +219,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
   return bits;
 }
 
-int64_t StageSplitter::mostBitsKept() const {
+int64_t StageSplitter::mostBitsKept(bool of_inputs) const {
   std::unordered_map<const TensorView*, int> last_read;
   int last_stage = 0;
   // What a pass reads of earlier ones: kept, or computed again from what is.
@@ -249,7 +249,8 @@ int64_t StageSplitter::mostBitsKept() const {
   for (int end = 0; end < last_stage; ++end) {
     int64_t bits = 0;
     for (const auto& [tv, last] : last_read) {
-      bits += analysis_.stage(tv) <= end && end < last
+      const bool counts = of_inputs || !tv->isFusionInput();
+      bits += counts && analysis_.stage(tv) <= end && end < last
                   ? dataTypeSizeBits(tv->dtype()) * analysis_.elementsOfPosition(tv)
                   : 0;
     }

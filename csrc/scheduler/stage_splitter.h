@@ -47,8 +47,8 @@ class StageSplitter {
   std::vector<std::pair<TensorView*, TensorView*>> versions() const;
 
   // Bits for each element of a row that a persistent kernel keeps in registers where it keeps the
-  // most: across the end of a pass. Before run().
-  int64_t mostBitsKept() const;
+  // most: across the end of a pass; of inputs, or only of what is computed. Before run().
+  int64_t mostBitsKept(bool of_inputs = true) const;
 
  private:
   // What `reader` reads of a tensor in that pass.
