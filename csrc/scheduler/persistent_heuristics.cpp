@@ -130,9 +130,8 @@ void ReductionChooser::chooseInnerOuter() {
 // the rows that follow are in shared memory: registers that these are loaded into would wait for
 // it (gradients of RMS norms took 1.2 times as long, H200).
 bool ReductionChooser::canKeepComputed(const RowGroups& groups) const {
-  constexpr int64_t kFewestSharedStages = 3;
   if (params_->threads_in_loops || params_->any_extent || params_->stage_rows ||
-      params_->circular_buffer_stages < kFewestSharedStages) {
+      params_->circular_buffer_stages < RowGroups::kFewestSharedRows) {
     return false;
   }
   const int64_t elements =

@@ -12,9 +12,7 @@ namespace nvfuser {
 
 namespace {
 
-// Rows of a group in shared memory: the one in use, one that is reduced or copied meanwhile, and
-// one or two on their way.
-constexpr int64_t kFewestSharedRows = 3;
+// Rows of a group in shared memory, at most.
 constexpr int64_t kMostSharedRows = 4;
 
 // Threads that share a row in a block.
@@ -193,9 +191,9 @@ class Sharer {
         registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
       return 2;
     }
-    return hasSharedMemory(share, kMostSharedRows)     ? kMostSharedRows
-           : hasSharedMemory(share, kFewestSharedRows) ? kFewestSharedRows
-                                                       : 2;
+    return hasSharedMemory(share, kMostSharedRows)                ? kMostSharedRows
+           : hasSharedMemory(share, RowGroups::kFewestSharedRows) ? RowGroups::kFewestSharedRows
+                                                                  : 2;
   }
 
  private:
@@ -252,7 +250,8 @@ class Sharer {
       return true;
     }
     return registers(share.elements) <= registersOfThread(threads, machine_) &&
-           hasSharedMemory(share, share.cluster == 1 ? kFewestSharedRows : kMostSharedRows);
+           hasSharedMemory(share,
+                           share.cluster == 1 ? RowGroups::kFewestSharedRows : kMostSharedRows);
   }
 
   // Of a thread: the sums, the rows in use and what all rows share.
@@ -298,9 +297,9 @@ int64_t registersOfSums(const MachineModel& machine) {
 RowShare shareRowToPrefetch(const GroupedRows& grouped, const MachineModel& machine) {
   const int64_t most_threads = mostRowThreads(machine);
   const int64_t most_elements =
-      std::min(
-          {machine.elementsOfThread(), registersOfSums(machine) / grouped.sums,
-           machine.sharedForTensors() / (kFewestSharedRows * most_threads * grouped.row_bytes)}) /
+      std::min({machine.elementsOfThread(), registersOfSums(machine) / grouped.sums,
+                machine.sharedForTensors() /
+                    (RowGroups::kFewestSharedRows * most_threads * grouped.row_bytes)}) /
       kElementsOfVector * kElementsOfVector;
   RowShare share;
   share.cluster = 2;
@@ -391,7 +390,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.elements = machine.elementsOfThread();
     while (registersOfRows(grouped, groups.elements, 2, machine) >
                registersOfThread(groups.threads, machine) ||
-           !fits(kFewestSharedRows, groups.elements)) {
+           !fits(RowGroups::kFewestSharedRows, groups.elements)) {
       groups.elements -= kElementsOfVector;
     }
     groups.cluster = most_cluster;
@@ -406,7 +405,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
   if (groups.prefetches_reduction ||
       (grouped.sums > 1 && areCopied(grouped) && groups.cluster == 1)) {
     groups.rows_under_way =
-        fits(kMostSharedRows, groups.elements) ? kMostSharedRows : kFewestSharedRows;
+        fits(kMostSharedRows, groups.elements) ? kMostSharedRows : RowGroups::kFewestSharedRows;
     groups.rows_under_way =
         fits(groups.rows_under_way, groups.elements) ? groups.rows_under_way : 2;
   }
@@ -458,7 +457,8 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
   } else {
     share = shareRow(grouped, machine);
     // Beside sums of more elements there is no room for two rows in registers.
-    groups.rows_under_way = share.elements > machine.fewerElements() ? kFewestSharedRows : 2;
+    groups.rows_under_way =
+        share.elements > machine.fewerElements() ? RowGroups::kFewestSharedRows : 2;
   }
   if (grouped.reduced_once && grouped.row_bytes > 0 && !waitsLittle(share, grouped, machine)) {
     const RowShare prefetch = shareRowToPrefetch(grouped, machine);
@@ -467,7 +467,7 @@ RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machin
       groups.prefetches_reduction = true;
       groups.rows_under_way = std::clamp(
           machine.sharedForTensors() / (share.threads * share.elements * grouped.row_bytes),
-          kFewestSharedRows, kMostSharedRows);
+          RowGroups::kFewestSharedRows, kMostSharedRows);
     }
   }
   if (share.threads == 0 || !hasRoom(grouped, share, groups.rows_under_way, machine)) {

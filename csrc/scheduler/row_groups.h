@@ -22,6 +22,9 @@ struct RowGroups {
   static constexpr int64_t kFewestBlocks = 2;
   // Iterations that a group makes at least, as rows are not shared out evenly otherwise [hand].
   static constexpr int64_t kFewestRows = 4;
+  // In shared memory: the one in use, one that is reduced or copied meanwhile, and one or two on
+  // their way.
+  static constexpr int64_t kFewestSharedRows = 3;
   int64_t count = 0;
   int64_t rows_of_block = 1; // at once
   int64_t threads = 1;       // of a row in one block

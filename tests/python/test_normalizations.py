@@ -266,7 +266,6 @@ def test_long_rows_keep_what_takes_fewer_registers(
     [
         (1600, torch.bfloat16, True),
         (4096, torch.bfloat16, True),
-        (4096, torch.float, False),
         (12288, torch.bfloat16, False),
     ],
     ids=str,
