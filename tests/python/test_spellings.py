@@ -2,8 +2,8 @@
 """Spellings of one computation become the same kernels: as many of them, and as many bytes moved.
 
 Schedules are those for an H200, whatever the machine. The families and their spellings are in the
-folder `spellings`; each spelling is compared with torch in float64. One more has the first spelling's
-inputs and results in other sizes, as views.
+folder `spellings`; each spelling is compared with torch in float64. One more has the inputs and
+results of the first spelling in other sizes, as views.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ def define(spelling: Spelling, inputs: list[Tensor]) -> FusionDefinition:
 
 
 def seen(sizes: Sequence[int]) -> list[int]:
-    """Others that the same memory can have: one dimension more of size 1, the first and the last one
-    in two parts if they are even."""
+    """Others that the same memory can have: one dimension more of size 1, the first and the last
+    one in two parts if they are even."""
     out = [n for size in sizes[:1] for n in ([2, size // 2] if size % 2 == 0 else [size])]
     out += sizes[1:-1]
     out += [n for size in sizes[1:][-1:] for n in ([size // 2, 2] if size % 2 == 0 else [size])]
