@@ -247,6 +247,7 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
                  MovedViews& views) {
   bool changed = false;
   const InputBits bits(fusion->exprs());
+  std::unordered_map<const TensorView*, TensorView*> copies; // that are made for the caller alone
   const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
   const std::vector<Val*> outputs = fusion->outputs();
   for (Val* v : outputs) {
@@ -259,13 +260,16 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
       continue;
     }
     changed = true;
+    if (const auto copy = copies.find(made); copy != copies.end()) {
+      made = copy->second;
+    }
     if (made->isFusionOutput()) { // both are the same memory
       fusion->removeOutput(returned);
       views.makeInstead(returned, made);
       continue;
     }
     if (bits.areKnownFor(made->definition()) && made->uses().size() > 1) {
-      made = set(made); // others compute it again rather than to read it
+      made = copies[made] = set(made); // others compute it again rather than to read it
     }
     made->setMemoryType(MemoryType::Global);
     fusion->replaceOutput(returned, made);

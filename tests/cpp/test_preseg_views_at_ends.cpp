@@ -90,6 +90,7 @@ TEST_F(ViewsAtEnds, WhatIsCheapIsMadeForTheCallerAlone) {
   TensorView* y = exp(x);
   fusion_.addOutput(sum(y, {0, 1}));
   fusion_.addOutput(reshape(y, std::vector<int64_t>{4, 3, 5}));
+  fusion_.addOutput(broadcast(y, {true, false, false}));
   take();
   EXPECT_EQ(text(), R"(t0 float32[i12, i5] = exp(x0)
 t1 float32[r12, r5] = reduce add(t0)
