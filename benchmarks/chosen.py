@@ -94,10 +94,15 @@ def untouched(value: Any) -> Any:
     return torch.empty_strided(value.size(), value.stride(), dtype=value.dtype)
 
 
+def reports_of(fd: FusionDefinition, inputs: list[Any]) -> list[dict[str, Any]]:
+    """What is planned for such inputs, segment by segment."""
+    cache = getattr(fd, "fec", None) or fd._make_executor_cache()
+    return cache._segment_reports(inputs)
+
+
 def kernels_of(fd: FusionDefinition, inputs: list[Any]) -> Kernels:
     found = []
-    cache = getattr(fd, "fec", None) or fd._make_executor_cache()
-    for report in cache._segment_reports(inputs):
+    for report in reports_of(fd, inputs):
         text = report["kernel_text"].replace(report["kernel_name"] or "-", "kernel")
         found.append(
             {

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 from aten import define, traced
-from chosen import LAYERS, UNSEEN_LAYERS, untouched
+from chosen import LAYERS, UNSEEN_LAYERS, reports_of, untouched
 from layer_cases import Layer, Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -67,9 +67,8 @@ def in_form(layer: Layer, form: Callable[[Tensor], Tensor], inputs: list[Tensor]
 
 def cost(graph: Any) -> tuple[int, float]:
     """Kernels, and the megabytes that they move."""
-    fd, inputs = define(graph), [untouched(each) for each in graph.inputs]
-    cache = getattr(fd, "fec", None) or fd._make_executor_cache()
-    kernels = [report for report in cache._segment_reports(inputs) if report["kernel_text"]]
+    reports = reports_of(define(graph), [untouched(each) for each in graph.inputs])
+    kernels = [report for report in reports if report["kernel_text"]]
     moved = sum(report["input_bytes"] + report["output_bytes"] for report in kernels)
     return len(kernels), moved / 1e6
 

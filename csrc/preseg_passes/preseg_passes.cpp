@@ -74,9 +74,7 @@ void settleLayouts(PresegFusion& definition) {
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
-  definition.returned.clear();
   if (isOptionDisabled(DisableOption::MoveViews)) {
-    definition.returned.resize(definition.outputs.size());
     return;
   }
   std::unordered_set<const TensorView*> kept;

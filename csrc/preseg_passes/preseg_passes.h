@@ -33,6 +33,7 @@ struct PresegFusion {
   // Out: inputs that kernels see in another shape, outputs that they make in another one.
   MovedViews views = {};
   // Out: for each output what the caller gets, where kernels make it in another shape; else null.
+  // Empty: of none.
   std::vector<const TensorView*> returned = {};
 };
 

@@ -16,6 +16,7 @@
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 namespace nvfuser {
@@ -246,7 +247,7 @@ TensorView* madeBefore(const TensorView* returned) {
 bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
                  MovedViews& views) {
   bool changed = false;
-  const InputBits bits(fusion->exprs());
+  std::optional<InputBits> bits;                             // once they are asked for
   std::unordered_map<const TensorView*, TensorView*> copies; // that are made for the caller alone
   const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
   const std::vector<Val*> outputs = fusion->outputs();
@@ -268,8 +269,13 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
       views.makeInstead(returned, made);
       continue;
     }
-    if (bits.areKnownFor(made->definition()) && made->uses().size() > 1) {
-      made = copies[made] = set(made); // others compute it again rather than to read it
+    if (made->uses().size() > 1) {
+      if (!bits.has_value()) {
+        bits.emplace(fusion->exprs());
+      }
+      if (bits->areKnownFor(made->definition())) {
+        made = copies[made] = set(made); // others compute it again rather than to read it
+      }
     }
     made->setMemoryType(MemoryType::Global);
     fusion->replaceOutput(returned, made);

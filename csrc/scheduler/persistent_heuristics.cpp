@@ -126,9 +126,8 @@ void ReductionChooser::chooseInnerOuter() {
   params_->keep_computed = canKeepComputed(groups);
 }
 
-// Registers have room for it beside the sums of columns and the row that it is computed of, where
-// the rows that follow are in shared memory: registers that these are loaded into would wait for
-// it (gradients of RMS norms took 1.2 times as long, H200).
+// Where the rows that follow are in shared memory: registers that these are loaded into would wait
+// for it (gradients of RMS norms took 1.2 times as long, H200).
 bool ReductionChooser::canKeepComputed(const RowGroups& groups) const {
   if (params_->threads_in_loops || params_->any_extent || params_->stage_rows ||
       params_->circular_buffer_stages < RowGroups::kFewestSharedRows) {
@@ -136,15 +135,12 @@ bool ReductionChooser::canKeepComputed(const RowGroups& groups) const {
   }
   const int64_t elements =
       params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction;
-  if (elements > machine_.elementsOfThread() / 2) {
-    return false;
-  }
   const int64_t computed =
       StageSplitter(fusion_, analysis_, KeptOfRows::Everything).mostBitsKept(false) / 8;
-  const auto sums = static_cast<int64_t>(analysis_.partials.size());
-  const int64_t bytes = computed + sums * kRegisterBytes + static_cast<int64_t>(rowBytes());
-  const int64_t registers = machine_.other_registers + ceilDiv(elements * bytes, kRegisterBytes);
-  return registers * groups.threads * groups.rows_of_block <= machine_.registers_per_sm;
+  GroupedRows kept;
+  kept.sums = static_cast<int64_t>(analysis_.partials.size());
+  kept.row_bytes = static_cast<int64_t>(rowBytes()) + computed;
+  return fitsRegisters(kept, elements, groups, machine_);
 }
 
 // Where threads run in loops, batches behind the end of a row take no time: rows of up to 1, 2, 4,

@@ -444,6 +444,13 @@ RowGroups rowGroupsInLoops(const GroupedRows& grouped, const MachineModel& machi
 
 } // namespace
 
+bool fitsRegisters(const GroupedRows& grouped, int64_t elements, const RowGroups& groups,
+                   const MachineModel& machine) {
+  return elements <= elementsOfGroup(machine) &&
+         registersOfRows(grouped, elements, 2, machine) <=
+             registersOfThread(groups.threads * groups.rows_of_block, machine);
+}
+
 RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machine) {
   if (machine.threads_in_loops) {
     return rowGroupsInLoops(grouped, machine);

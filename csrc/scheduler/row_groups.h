@@ -68,6 +68,11 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
 int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
                     const MachineModel& machine);
 
+// Whether a thread of such groups has registers for so many elements of a row and for the sums of
+// their columns.
+bool fitsRegisters(const GroupedRows& grouped, int64_t elements, const RowGroups& groups,
+                   const MachineModel& machine);
+
 // Depends on the number of rows in steps of powers of two, and only as long as there are few.
 RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machine);
 

@@ -18,6 +18,17 @@ class ViewsAtEnds : public PresegTest {
     EXPECT_TRUE(views_.outputs.empty());
   }
 
+  // Between the rows of its second dimension.
+  TensorView* inputWithGaps() {
+    TensorView* x = TensorViewBuilder()
+                        .shape({4, 3, 5})
+                        .dtype(DataType::Float)
+                        .contiguity({true, false, true})
+                        .build();
+    fusion_.addInput(x);
+    return x;
+  }
+
   MovedViews views_;
 };
 
@@ -100,12 +111,7 @@ outputs: t1 t2
 }
 
 TEST_F(ViewsAtEnds, GapsBetweenWhatIsMergedStay) {
-  TensorView* x = TensorViewBuilder()
-                      .shape({4, 3, 5})
-                      .dtype(DataType::Float)
-                      .contiguity({true, false, true})
-                      .build();
-  fusion_.addInput(x);
+  TensorView* x = inputWithGaps();
   TensorView* rows = reshape(x, std::vector<int64_t>{12, 5});
   fusion_.addOutput(exp(rows));
   take();
@@ -116,12 +122,7 @@ outputs: t0
 }
 
 TEST_F(ViewsAtEnds, WhatCanNotBeMergedIsCopied) {
-  TensorView* x = TensorViewBuilder()
-                      .shape({4, 3, 5})
-                      .dtype(DataType::Float)
-                      .contiguity({true, false, true})
-                      .build();
-  fusion_.addInput(x);
+  TensorView* x = inputWithGaps();
   fusion_.addOutput(exp(reshape(x, std::vector<int64_t>{4, 15})));
   expectUnchanged();
 }
