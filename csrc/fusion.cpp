@@ -136,6 +136,14 @@ void Fusion::addInput(Val* input) {
   inputs_.push_back(input);
 }
 
+void Fusion::removeInput(Val* input) {
+  std::erase(inputs_, input);
+  input->is_fusion_input_ = false;
+  if (input->isTensor()) {
+    input->as<TensorView>()->setMemoryType(MemoryType::Local);
+  }
+}
+
 void Fusion::addOutput(Val* output) {
   NVF_CHECK(output != nullptr && output->isTensor(), "Non-TensorView outputs are not supported");
   NVF_CHECK(output->container() == this, "add_output: the tensor belongs to another fusion");
@@ -186,6 +194,20 @@ void Fusion::addOutput(Val* output, Val* alias_input) {
   outputs_.push_back(output);
   output_aliases_.push_back({alias_input, /*hidden=*/true});
   onGraphChanged();
+}
+
+void Fusion::addHiddenOutput(TensorView* output) {
+  addOutput(output);
+  output_aliases_.back().hidden = true;
+}
+
+bool Fusion::isReturned(const Val* output) const {
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    if (outputs_[i] == output && !output_aliases_[i].hidden) {
+      return true;
+    }
+  }
+  return false;
 }
 
 TensorView* Fusion::copyOf(TensorView* tv) {

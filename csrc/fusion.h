@@ -22,7 +22,7 @@ struct OutputAlias {
   // The fusion input whose buffer the output is written to.
   Val* input = nullptr;
   // Hidden outputs are not returned to the caller.
-  bool hidden = true;
+  bool hidden = false;
 };
 
 // A number of threads or blocks that a schedule leaves to the launch.
@@ -48,10 +48,16 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
 
   // Error: not a symbolic scalar or a tensor without definition, or already an input.
   void addInput(Val* input);
+  // It may get a definition then.
+  void removeInput(Val* input);
   // Error: not a tensor ("Non-TensorView outputs are not supported").
   void addOutput(Val* output);
   // `output` is written into `alias_input`'s storage.
   void addOutput(Val* output, Val* alias_input);
+  // One that no caller gets: what depends on it is computed, and it lies in memory.
+  void addHiddenOutput(TensorView* output);
+  // Whether a caller gets the tensor.
+  bool isReturned(const Val* output) const;
   void replaceOutput(Val* from, Val* to);
   void removeOutput(Val* output);
 

@@ -32,7 +32,8 @@ bool isView(const Expr* e) {
 }
 
 bool isInMemory(const TensorView* tv) {
-  return tv->isFusionInput() || tryAs<LibraryOp>(tv->definition()) != nullptr;
+  const Expr* e = tv->definition();
+  return tv->isFusionInput() || tryAs<LibraryOp>(e) != nullptr || tryAs<MemoryViewOp>(e) != nullptr;
 }
 
 namespace {

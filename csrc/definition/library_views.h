@@ -12,7 +12,7 @@ namespace nvfuser {
 // Whether the expression gives another view of a tensor in memory.
 bool isView(const Expr* e);
 
-// An input, or a library's result.
+// An input, a library's result, or a view of what lies in memory.
 bool isInMemory(const TensorView* tv);
 
 // The views between a tensor in memory and the operand, in topological order: an input, a library's

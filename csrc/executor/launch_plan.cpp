@@ -79,10 +79,22 @@ PlanArguments::PlanArguments(std::span<const ArgView> args) : views_(args.begin(
   }
 }
 
+namespace {
+
+const LaunchPlan::View* find(const std::vector<LaunchPlan::View>& views, uint32_t value) {
+  const auto it = std::find_if(views.begin(), views.end(),
+                               [&](const LaunchPlan::View& view) { return view.value == value; });
+  return it == views.end() ? nullptr : &*it;
+}
+
+} // namespace
+
+const LaunchPlan::View* LaunchPlan::viewedBy(uint32_t value) const {
+  return find(views, value);
+}
+
 const LaunchPlan::View* LaunchPlan::partOf(uint32_t value) const {
-  const auto it = std::find_if(parts.begin(), parts.end(),
-                               [&](const View& part) { return part.value == value; });
-  return it == parts.end() ? nullptr : &*it;
+  return find(parts, value);
 }
 
 int64_t LaunchPlan::bytesWritten(const Step& step) const {
@@ -154,8 +166,7 @@ class LaunchPlan::CallMemory {
       const MemoryEvent& event = plan_.events_before[before_];
       if (event.kind == MemoryEvent::Kind::AllocateResult) {
         const Result& result = plan_.results[event.index];
-        values_[result.source].data =
-            allocator_.allocate(result.position, result.shape->desc(plan_.device));
+        setData(result.source, allocator_.allocate(result.position, result.shape->desc(plan_.device)));
         place(event, values_[result.source].data);
       } else {
         const uint64_t bytes = plan_.blocks[event.index].bytes;
@@ -183,7 +194,7 @@ class LaunchPlan::CallMemory {
     NVF_ERROR(tensors.size() == step.outputs.size(), "a result was not made");
     for (size_t i = 0; i < tensors.size(); ++i) {
       const uint32_t value = step.outputs[i];
-      values_[value].data = tensors[i].data();
+      setData(value, tensors[i].data());
       const auto result =
           std::find_if(plan_.results.begin(), plan_.results.end(), [&](const Result& each) {
             return each.kind == Result::Kind::Made && each.source == value;
@@ -200,7 +211,17 @@ class LaunchPlan::CallMemory {
   void place(const MemoryEvent& event, void* data) {
     for (uint32_t i = event.first_workspace; i < event.end_workspace; ++i) {
       const Workspace& w = plan_.workspaces[i];
-      values_[w.value].data = static_cast<std::byte*>(data) + w.offset;
+      setData(w.value, static_cast<std::byte*>(data) + w.offset);
+    }
+  }
+
+  // Of a value, and of what is a view of it.
+  void setData(uint32_t value, void* data) {
+    values_[value].data = data;
+    const auto by_source = [](const View& view, uint32_t source) { return view.source < source; };
+    for (auto view = std::lower_bound(plan_.views.begin(), plan_.views.end(), value, by_source);
+         view != plan_.views.end() && view->source == value; ++view) {
+      values_[view->value].data = static_cast<std::byte*>(data) + view->offset;
     }
   }
 
@@ -249,6 +270,9 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
   auto* values = reinterpret_cast<ArgView*>(raw);
 
   for (const View& view : views) {
+    if (view.source >= num_args) { // not made yet
+      break;
+    }
     values[view.value].data = static_cast<std::byte*>(values[view.source].data) + view.offset;
   }
   returnArguments(args, allocator);

@@ -106,7 +106,7 @@ class LaunchPlan {
     uint32_t end_workspace = 0;
   };
 
-  // A local that lies in the memory of a value before it.
+  // A local that lies in the memory of a value before it, which is no view.
   struct View {
     uint32_t value;
     uint32_t source;
@@ -120,7 +120,7 @@ class LaunchPlan {
   std::vector<ArgView> locals;
   std::deque<OutputShape> shapes; // what locals and results refer to
   std::vector<Result> results;
-  std::vector<View> views;
+  std::vector<View> views; // by their sources
   std::vector<View> parts; // locals that are written in the memory of a result
   std::vector<Block> blocks;
   std::vector<Workspace> workspaces; // those in the same memory one after the other
@@ -140,6 +140,8 @@ class LaunchPlan {
   int64_t input_bytes = 0;
   int64_t output_bytes = 0;
 
+  // Null if the value is no view.
+  const View* viewedBy(uint32_t value) const;
   // What a value is a part of; null if it is none.
   const View* partOf(uint32_t value) const;
   // By a step, of its parts without what lies between their rows.

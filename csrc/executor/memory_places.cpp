@@ -157,7 +157,9 @@ class MemoryAssignment {
   void addOutputs(size_t s) {
     const LaunchPlan::Step& step = plan_.steps[s];
     for (const uint32_t value : step.inputs) {
-      if (const auto it = unit_of_.find(value); it != unit_of_.end()) {
+      const LaunchPlan::View* view = plan_.viewedBy(value);
+      if (const auto it = unit_of_.find(view == nullptr ? value : view->source);
+          it != unit_of_.end()) {
         units_[it->second].life.last_use = s;
       }
     }

@@ -106,6 +106,16 @@ bool hasWholeRows(const ArgView& view) {
 
 } // namespace
 
+namespace {
+
+// Others may see the same memory.
+bool isViewed(const LaunchPlan& plan, uint32_t value) {
+  return std::any_of(plan.views.begin(), plan.views.end(),
+                     [&](const LaunchPlan::View& view) { return view.source == value; });
+}
+
+} // namespace
+
 std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
                                               const LaunchPlan::Step& step) {
   std::vector<LaunchPlan::Overwrite> found;
@@ -120,7 +130,7 @@ std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
     const uint32_t output = step.outputs[o];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const uint32_t input = step.inputs[i];
-      if (input < plan.num_args || output < plan.num_args || input == output ||
+      if (input < plan.num_args || plan.viewedBy(input) != nullptr || isViewed(plan, input) || output < plan.num_args || input == output ||
           std::count(step.inputs.begin(), step.inputs.end(), input) != 1) {
         continue;
       }

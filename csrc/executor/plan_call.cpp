@@ -196,11 +196,18 @@ void Planner::Call::bind(const ConcreteFusion& concrete) {
   for (const auto& state : concrete.segments) {
     addOutputs(state->segment);
   }
+  for (const Expr* e : concrete.fusion.exprs()) {
+    if (const auto* view = tryAs<MemoryViewOp>(e)) {
+      addView({view->out(), view->in(), view->starts()});
+    }
+  }
+  std::stable_sort(plan->views.begin(), plan->views.end(),
+                   [](const auto& a, const auto& b) { return a.source < b.source; });
 }
 
-// An argument seen with more dimensions, or a part of it.
+// A tensor seen with other dimensions, or a part of it.
 void Planner::Call::addView(const InputView& input_view) {
-  const uint32_t source = value_of.at(input_view.source);
+  uint32_t source = value_of.at(input_view.source);
   ArgView view = viewOf(source);
   const TensorLayout layout{Shape(view.sizeSpan()), Shape(view.strideSpan())};
   const Shape sizes = logicalSizes(input_view.view, evaluator);
@@ -222,6 +229,10 @@ void Planner::Call::addView(const InputView& input_view) {
   view.strides = shape.strides.data();
   view.data = static_cast<std::byte*>(view.data) + offset;
   value_of[input_view.view] = addLocal(view);
+  if (const LaunchPlan::View* whole = plan->viewedBy(source)) {
+    source = whole->source;
+    offset += whole->offset;
+  }
   plan->views.push_back({value_of.at(input_view.view), source, offset});
 }
 

@@ -32,7 +32,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 6";
+constexpr const char* kFormat = "nvfuser plan 7";
 constexpr uint32_t kNoShape = UINT32_MAX;
 constexpr int64_t kMostElements = int64_t{1} << 48; // of a tensor: more than any memory holds
 
@@ -431,8 +431,10 @@ std::shared_ptr<LaunchPlan> readPlan(std::string_view bytes) {
   auto plan = std::make_shared<LaunchPlan>();
   in(*plan);
   const size_t values = plan->num_args + plan->locals.size();
+  uint32_t source = 0;
   for (const LaunchPlan::View& view : plan->views) {
-    Reader::require(view.value < values && view.source < view.value);
+    Reader::require(view.value < values && view.source < view.value && view.source >= source);
+    source = view.source;
   }
   Evaluations evaluations;
   in.each(plan->steps, [&](LaunchPlan::Step& step) {

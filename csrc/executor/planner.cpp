@@ -395,6 +395,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     settleLayouts(definition);
     result->outputs = std::move(definition.outputs);
     result->views = std::move(definition.views);
+    result->boundaries = std::move(definition.boundaries);
     result->returned = std::move(definition.returned);
   }
   return result;
@@ -404,11 +405,14 @@ void Planner::rewriteAndCut(ConcreteFusion& concrete) {
   if (auto_schedule_) {
     PresegFusion definition{&concrete.fusion, std::move(concrete.outputs),
                             std::move(concrete.writes), concrete.overlap};
+    definition.views = std::move(concrete.views);
+    definition.boundaries = std::move(concrete.boundaries);
     runPresegPasses(definition, concrete.wanted.rewrites);
     concrete.outputs = std::move(definition.outputs);
     concrete.writes = std::move(definition.writes);
     concrete.row_groups = definition.row_groups;
     concrete.parts = std::move(definition.parts);
+    concrete.views = std::move(definition.views);
     dumpFusion(DumpOption::FusionIrPreseg, "Fusion IR before segmentation:", concrete.fusion);
   }
   cut(concrete);
@@ -419,6 +423,10 @@ namespace {
 SegmentVerdict judged(const ConcreteFusion& concrete, Fusion* segment) {
   const LeftOut& left_out = concrete.wanted.left_out;
   SegmentVerdict verdict;
+  if (segment->hasExpr(ExprKind::MemoryViewOp) && segment->exprs().size() == 1) {
+    verdict.scheduler = SchedulerType::NoOp;
+    return verdict;
+  }
   if (const LibraryOp* op = librarySegmentOp(*segment)) {
     verdict.scheduler = SchedulerType::ExprEval;
     verdict.reason = libraryNote(*op);
@@ -505,6 +513,10 @@ void Planner::cut(ConcreteFusion& concrete) {
   if (concrete.writes.empty()) {
     orderForMemory(segmented.segments);
   }
+  // Views that a launch makes of addresses.
+  std::erase_if(segmented.segments, [](const Segment& segment) {
+    return segment.exprs.front()->kind() == ExprKind::MemoryViewOp;
+  });
   takeSegments(concrete, std::move(segmented.segments));
 }
 

@@ -24,6 +24,7 @@
 #include <executor/launch_plan.h>
 #include <executor/output_views.h>
 #include <fusion.h>
+#include <preseg_passes/library_boundaries.h>
 #include <preseg_passes/moved_views.h>
 #include <runtime/extent_checks.h>
 #include <scheduler/registry.h>
@@ -91,6 +92,7 @@ struct ConcreteFusion {
   std::vector<const TensorView*> returned;
   std::vector<std::unique_ptr<SegmentState>> segments;
   MovedViews views;
+  std::vector<LibraryBoundary> boundaries;
   std::vector<OutputPart> parts;
   // What it was rewritten for.
   Wanted wanted;

@@ -339,6 +339,28 @@ TensorView* ScatterStoreOp::index() const {
   return tensor(input(1));
 }
 
+MemoryViewOp::MemoryViewOp(IrBuilderPasskey key, TensorView* out, TensorView* in,
+                           const std::vector<Val*>& starts)
+    : ExprBase(key) {
+  addOutput(out);
+  addInput(in);
+  for (Val* start : starts) {
+    addInput(start);
+  }
+}
+
+TensorView* MemoryViewOp::out() const {
+  return tensor(output(0));
+}
+
+TensorView* MemoryViewOp::in() const {
+  return tensor(input(0));
+}
+
+std::vector<Val*> MemoryViewOp::starts() const {
+  return {inputs().begin() + 1, inputs().end()};
+}
+
 EmbeddingFwdOp::EmbeddingFwdOp(IrBuilderPasskey key, TensorView* out, TensorView* weight,
                                TensorView* index)
     : ExprBase(key) {

@@ -592,6 +592,21 @@ class EmbeddingFwdOp : public ExprBase<EmbeddingFwdOp, ExprKind::EmbeddingFwdOp>
   using ExprBase::ExprBase;
 };
 
+// The memory of a tensor seen with other dimensions, or a part of it: no kernel computes it. Inputs
+// behind the first say for each dimension where a part begins; a whole has none. Between what a
+// library makes or reads and kernels (preseg_passes/library_boundaries.cpp).
+class MemoryViewOp : public ExprBase<MemoryViewOp, ExprKind::MemoryViewOp> {
+ public:
+  MemoryViewOp(IrBuilderPasskey, TensorView* out, TensorView* in, const std::vector<Val*>& starts);
+  TensorView* out() const;
+  TensorView* in() const;
+  std::vector<Val*> starts() const;
+  std::string opName() const override {
+    return "memory_view";
+  }
+  using ExprBase::ExprBase;
+};
+
 // --- between IterDomains ---
 
 // in (extent e) -> outer, inner. With inner_split the factor is inner's extent and outer's is

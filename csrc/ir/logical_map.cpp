@@ -139,8 +139,9 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
   if (def->kind() == ExprKind::ScatterOp && producer != def->input(0)) {
     return {};
   }
-  // A library computes whole tensors of whole tensors: no loop is shared.
-  if (def->kind() == ExprKind::LibraryOp) {
+  // A library computes whole tensors of whole tensors, and a view is another tensor: no loop is
+  // shared.
+  if (def->kind() == ExprKind::LibraryOp || def->kind() == ExprKind::MemoryViewOp) {
     return {};
   }
   // A 0-d tensor among the operands of an op that makes a tensor of its own shape (a seed).

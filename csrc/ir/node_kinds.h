@@ -42,7 +42,8 @@ namespace nvfuser {
   F(ScatterOp)                   \
   F(ScatterStoreOp)              \
   F(EmbeddingFwdOp)              \
-  F(LibraryOp)
+  F(LibraryOp)                   \
+  F(MemoryViewOp)
 
 // Expressions between IterDomains.
 #define NVF_ID_EXPR_KINDS(F) \

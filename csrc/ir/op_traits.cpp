@@ -52,6 +52,7 @@ constexpr std::array kRows = {
     Row{ExprKind::ScatterStoreOp, kBySizes | kPointwise},
     Row{ExprKind::EmbeddingFwdOp, kLookup | kReadsPart},
     Row{ExprKind::LibraryOp, kBySizes},
+    Row{ExprKind::MemoryViewOp, kBySizes},
 };
 
 constexpr bool hasRowForEachKind() {

@@ -168,7 +168,7 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
   for (Expr* e : fusion->exprs()) {
     auto* cat = tryAs<CatOp>(e);
     const auto* out = cat == nullptr ? nullptr : cat->output(0)->as<TensorView>();
-    if (out == nullptr || !out->isFusionOutput() || !fusion->liveUses(out).empty() ||
+    if (out == nullptr || !fusion->isReturned(out) || !fusion->liveUses(out).empty() ||
         out->domain()->hasAllocation() || dataTypeSizeBits(out->dtype()) < 8 ||
         !hasOneLoopPerDim(out)) {
       continue;

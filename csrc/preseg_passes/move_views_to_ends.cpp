@@ -115,14 +115,7 @@ class SliceMover {
       }
       has_gaps |= cut.count(memory[i]) != 0;
     }
-    auto* domain =
-        IrBuilder::create<TensorDomain>(logical, TensorDomain::contiguityFilledWith(logical, true));
-    if (source->domain()->hasAllocation()) {
-      domain->setAllocationDomain(allocation, contiguity);
-    } else {
-      domain->setContiguity(contiguity);
-    }
-    auto* input = IrBuilder::create<TensorView>(domain, source->dtype());
+    TensorView* input = tensorInMemory(logical, allocation, contiguity, source->dtype());
     input->setSourceLocation(part->sourceLocation());
     fusion_->addInput(input);
     const std::vector<Expr*> uses = part->uses();
@@ -272,14 +265,9 @@ class ViewMover {
                         memory[i]->isBroadcast() ? std::optional<bool>() : true);
       contiguity.push_back(source->getContiguity().at(i));
     }
-    auto* domain = IrBuilder::create<TensorDomain>(
-        dims.logical, TensorDomain::contiguityFilledWith(dims.logical, true));
-    TensorView* view = newTensor(source, domain);
-    if (source->domain()->hasAllocation()) {
-      domain->setAllocationDomain(inOrder(dims, memory), contiguity);
-    } else {
-      domain->setContiguity(contiguity);
-    }
+    TensorView* view =
+        tensorInMemory(dims.logical, inOrder(dims, memory), contiguity, source->dtype());
+    view->setSourceLocation(source->sourceLocation());
     fusion_->addInput(view);
     instead_[source] = view;
     moved_.inputs.push_back({view, source, {}});

@@ -8,6 +8,11 @@
 
 namespace nvfuser {
 
+// A tensor in memory that nothing has computed, with the dimensions in the order of memory and what
+// is contiguous there: an input, once it is added.
+TensorView* tensorInMemory(const TensorDomain::Ids& logical, const TensorDomain::Ids& memory,
+                           const TensorDomain::Contiguity& contiguity, DataType dtype);
+
 // An input of the fusion that is the memory of another one before it, seen with other dimensions,
 // or a part of it.
 struct InputView {

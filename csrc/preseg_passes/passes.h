@@ -28,11 +28,15 @@ void sliceInputs(Fusion* fusion);
 // What is read beside a copy of it that is one of these outputs is read off the output.
 void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
+// What is returned with other dimensions than it is computed with is made with those, and what a
+// library makes is returned as it is. Changes the fusion and its outputs. `kept`: tensors that stay
+// as they are.
+void makeOutputsBeforeViews(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                            MovedViews& views);
 // What is an input seen with other dimensions is an input of its own, behind the others, that is a
-// view of that one; what is returned with other dimensions than it is computed with is made with
-// those. Changes the fusion, its inputs and outputs. `kept`: tensors that stay as they are.
-void takeViewsAtEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
-                     MovedViews& views);
+// view of that one. Changes the fusion and its inputs. `kept`: tensors that stay as they are.
+void takeViewsOfInputs(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                       MovedViews& views);
 
 // Gives every tensor a dimension for each factor of its dimensions that reshapes merge or split, so
 // that none of them is left: inputs are seen as views with more dimensions, outputs are made with

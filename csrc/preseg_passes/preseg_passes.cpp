@@ -74,6 +74,7 @@ void settleLayouts(PresegFusion& definition) {
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
+  pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
   if (isOptionDisabled(DisableOption::MoveViews)) {
     return;
   }
@@ -81,9 +82,16 @@ void settleLayouts(PresegFusion& definition) {
   for (const InPlaceWrite& write : definition.writes) {
     kept.insert({write.input, write.output});
   }
-  pass("take views at the ends", [&] { takeViewsAtEnds(fusion, kept, definition.views); });
+  pass("make outputs before views",
+       [&] { makeOutputsBeforeViews(fusion, kept, definition.views); });
+  if (fusion->hasExpr(ExprKind::LibraryOp)) {
+    pass("cut at libraries", [&] { definition.boundaries = cutAtLibraries(fusion, kept); });
+  }
+  pass("take views of inputs", [&] { takeViewsOfInputs(fusion, kept, definition.views); });
   if (fusion->hasExpr(isReduction)) {
     moveViewsToEnds(fusion, kept, definition.views, &pass);
+  } else if (fusion->hasExpr(ExprKind::SliceOp)) {
+    pass("slice inputs", [&] { sliceInputs(fusion); });
   }
   for (TensorView*& output : definition.outputs) {
     TensorView* made = definition.views.madeFor(output);
@@ -117,7 +125,6 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   if (wanted.generated_topks != 0) {
     pass("generate topk", [&] { generateTopK(fusion, wanted.generated_topks); });
   }
-  pass("separate views for library ops", [&] { separateViewsForLibraryOps(fusion); });
   if (!isOptionDisabled(DisableOption::SimplifyLookups)) {
     pass("look up selections", [&] { lookUpSelections(fusion); });
   }
@@ -128,6 +135,11 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
 
   if (fusion->hasExpr(isReduction)) {
     passesForReductions(definition, wanted, pass);
+  }
+  if (!definition.boundaries.empty()) {
+    pass("join at libraries", [&] {
+      joinAtLibraries(fusion, definition.boundaries, definition.outputs, definition.views);
+    });
   }
   pass("order intermediates", [&] { orderIntermediates(fusion); });
 }

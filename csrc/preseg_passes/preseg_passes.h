@@ -9,6 +9,7 @@
 
 #include <fusion.h>
 #include <preseg_passes/in_place_write.h>
+#include <preseg_passes/library_boundaries.h>
 #include <preseg_passes/moved_views.h>
 #include <preseg_passes/rewrites.h>
 
@@ -32,15 +33,18 @@ struct PresegFusion {
   std::vector<OutputPart> parts = {};
   // Out: inputs that kernels see in another shape, outputs that they make in another one.
   MovedViews views = {};
+  // Out: where kernels and libraries meet.
+  std::vector<LibraryBoundary> boundaries = {};
   // Out: for each output what the caller gets, where kernels make it in another shape; else null.
   // Empty: of none.
   std::vector<const TensorView*> returned = {};
 };
 
-// Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.
+// Before schedulers are asked: how outputs lie in memory, and which views no kernel computes. Leaves
+// the definition cut at what libraries make and read.
 void settleLayouts(PresegFusion& definition);
 
-// Runs all passes. NVFUSER_DUMP=pre_segmenter_logging prints the fusion after each that changed it,
+// Runs all other passes, and joins the definition again. NVFUSER_DUMP=pre_segmenter_logging prints the fusion after each that changed it,
 // and the time that it took.
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted);
 

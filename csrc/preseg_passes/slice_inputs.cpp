@@ -215,10 +215,9 @@ class SlicePusher {
 } // namespace
 
 void sliceInputs(Fusion* fusion) {
-  const auto wanted = meetReductions(fusion);
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
-    if (e->kind() == ExprKind::SliceOp && wanted.count(e->output(0)->as<TensorView>()) != 0) {
+    if (e->kind() == ExprKind::SliceOp) {
       SlicePusher(fusion, e).run();
     }
   }

@@ -175,8 +175,7 @@ class InputViewer {
     for (const IterDomain* id : like->getLogicalDomain()) {
       ids.push_back(IterDomainBuilder(id).build());
     }
-    return IrBuilder::create<TensorView>(IrBuilder::create<TensorDomain>(ids, contiguity),
-                                         like->dtype());
+    return tensorInMemory(ids, ids, contiguity, like->dtype());
   }
 
   // The other dimensions keep their strides.
@@ -198,14 +197,7 @@ class InputViewer {
         contiguity.push_back(source->getContiguity().at(i));
       }
     }
-    auto* domain =
-        IrBuilder::create<TensorDomain>(logical, TensorDomain::contiguityFilledWith(logical, true));
-    if (allocation != logical) {
-      domain->setAllocationDomain(allocation, contiguity);
-    } else {
-      domain->setContiguity(contiguity);
-    }
-    return IrBuilder::create<TensorView>(domain, source->dtype());
+    return tensorInMemory(logical, allocation, contiguity, source->dtype());
   }
 
   Fusion* fusion_;
@@ -214,8 +206,12 @@ class InputViewer {
   std::unordered_map<const TensorView*, TensorView*> without_; // squeezed dimensions, by input
 };
 
+bool isMadeByLibrary(const Val* tensor) {
+  return tryAs<LibraryOp>(tensor->definition()) != nullptr;
+}
+
 // A reshape, or one that adds or removes dimensions of size 1; or the copy of a result, which
-// share_common_expressions.cpp makes of one that is equal.
+// share_common_expressions.cpp makes of one that is equal, or of what a library makes.
 bool keepsElements(const Expr* e) {
   if (e->kind() == ExprKind::ReshapeOp) {
     return true;
@@ -223,7 +219,8 @@ bool keepsElements(const Expr* e) {
   const auto* squeeze = tryAs<SqueezeOp>(e);
   return e->kind() == ExprKind::BroadcastOp ||
          (squeeze != nullptr && !squeeze->squeezeExpanded()) ||
-         (isPlainCopy(e) && e->input(0)->as<TensorView>()->isFusionOutput());
+         (isPlainCopy(e) && (e->input(0)->isFusionOutput() ||
+                             isMadeByLibrary(e->input(0))));
 }
 
 // What is returned in another shape than it is computed in. Null: nothing, or it is no tensor that
@@ -253,11 +250,15 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
   const std::vector<Val*> outputs = fusion->outputs();
   for (Val* v : outputs) {
     auto* returned = v->as<TensorView>();
-    if (kept.count(returned) != 0 || read.count(returned) != 0 || !returned->isFusionOutput()) {
+    if (kept.count(returned) != 0 || !returned->isFusionOutput()) {
       continue;
     }
     TensorView* made = madeBefore(returned);
     if (made == nullptr || kept.count(made) != 0) {
+      continue;
+    }
+    // Kernels read what is in memory anyway.
+    if (read.count(returned) != 0 && !isMadeByLibrary(made)) {
       continue;
     }
     changed = true;
@@ -294,12 +295,17 @@ constexpr int kMostRounds = 4;
 
 } // namespace
 
-void takeViewsAtEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
-                     MovedViews& views) {
+void makeOutputsBeforeViews(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                            MovedViews& views) {
+  const FusionGuard guard(fusion);
+  for (int round = 0; round < kMostRounds && viewOutputs(fusion, kept, views); ++round) {
+  }
+}
+
+void takeViewsOfInputs(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                       MovedViews& views) {
   const FusionGuard guard(fusion);
   for (int round = 0; round < kMostRounds && InputViewer(fusion, kept, views).run(); ++round) {
-  }
-  for (int round = 0; round < kMostRounds && viewOutputs(fusion, kept, views); ++round) {
   }
 }
 

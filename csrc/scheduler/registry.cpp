@@ -51,6 +51,9 @@ std::string whyNot(const SchedulerEntry& entry, Fusion* fusion) {
       if (e->kind() == ExprKind::LibraryOp) {
         return "a library evaluates " + e->opName();
       }
+      if (e->kind() == ExprKind::MemoryViewOp) {
+        return "a view of memory takes no kernel";
+      }
     }
   }
   return entry.whyNot(fusion);

@@ -8,6 +8,7 @@
 #include <ir/exprs.h>
 #include <ir/op_traits.h>
 #include <ir/visitor.h>
+#include <preseg_passes/moved_views.h>
 #include <segment/repeated.h>
 #include <segment/scatter_store.h>
 
@@ -55,16 +56,11 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
       contiguity.push_back(tv->getContiguity().at(i));
     }
   }
-  auto* domain = IrBuilder::createIn<TensorDomain>(
-      cloner.target(), logical, TensorDomain::contiguityFilledWith(logical, true));
-  auto* copy = IrBuilder::createIn<TensorView>(cloner.target(), domain, tv->dtype());
-  if (allocation.size() == logical.size()) {
-    if (allocation != logical) {
-      domain->setAllocationDomain(allocation, contiguity);
-    } else {
-      domain->setContiguity(contiguity);
-    }
+  if (allocation.size() != logical.size()) { // dimensions are split in memory
+    allocation = logical;
+    contiguity = TensorDomain::contiguityFilledWith(logical, true);
   }
+  TensorView* copy = tensorInMemory(logical, allocation, contiguity, tv->dtype());
   cloner.map(tv, copy);
   return copy;
 }

@@ -12,6 +12,15 @@
 
 namespace nvfuser {
 
+bool takesNoKernel(const Expr* e) {
+  return e->kind() == ExprKind::LibraryOp || e->kind() == ExprKind::MemoryViewOp;
+}
+
+bool isWithoutKernel(const std::vector<Expr*>& exprs) {
+  return librarySegmentOp(exprs) != nullptr ||
+         (exprs.size() == 1 && exprs.front()->kind() == ExprKind::MemoryViewOp);
+}
+
 const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs) {
   const auto* op = exprs.empty() ? nullptr : tryAs<LibraryOp>(exprs.back());
   const bool fits = op != nullptr && std::all_of(exprs.begin(), exprs.end() - 1, [](const Expr* e) {

@@ -10,6 +10,12 @@
 
 namespace nvfuser {
 
+// Whether the expression is a segment of its own (a library's op with views of its operands) that
+// no kernel of ours computes: a library's op, or a view of what lies in memory.
+bool takesNoKernel(const Expr* e);
+// Whether expressions are such a segment.
+bool isWithoutKernel(const std::vector<Expr*>& exprs);
+
 // The operation, if the expressions (in topological order) are one library segment: what comes
 // before it are views that nothing else needs. Else null.
 const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs);

@@ -74,7 +74,7 @@ void addWhatIsReadInParts(const Fusion* fusion, const std::vector<Expr*>& exprs,
 bool mustBeInMemory(const TensorView* tv) {
   return tv->isFusionOutput() || isLookedUp(tv) ||
          std::any_of(tv->uses().begin(), tv->uses().end(), [](const Expr* use) {
-           return use->kind() == ExprKind::LibraryOp || use->kind() == ExprKind::ScatterOp;
+           return takesNoKernel(use) || use->kind() == ExprKind::ScatterOp;
          });
 }
 

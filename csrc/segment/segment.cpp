@@ -91,13 +91,13 @@ class Segmenter {
   // lies what needs the first or is needed by the second.
   void addAroundLibraryOps(const Exprs& exprs, const std::string& note) {
     const ViewsOfOps views = viewsOfLibraryOps(fusion_, exprs);
-    for (const Exprs& slice : cutAt(whole_, exprs, isOfLibrary, &views)) {
+    for (const Exprs& slice : cutAt(whole_, exprs, takesNoKernel, &views)) {
       Exprs generated;
       std::unordered_map<const Expr*, Exprs> of_library;
       for (Expr* e : slice) {
         if (auto view = views.find(e); view != views.end()) {
           of_library[view->second].push_back(e);
-        } else if (isOfLibrary(e)) {
+        } else if (takesNoKernel(e)) {
           of_library[e].push_back(e);
         } else {
           generated.push_back(e);
@@ -105,7 +105,7 @@ class Segmenter {
       }
       add(generated, "cut at what a library evaluates");
       for (Expr* e : slice) {
-        if (isOfLibrary(e)) {
+        if (takesNoKernel(e)) {
           add(of_library.at(e), note);
         }
       }
@@ -117,8 +117,7 @@ class Segmenter {
     if (exprs.empty()) {
       return;
     }
-    if (std::any_of(exprs.begin(), exprs.end(), isOfLibrary) &&
-        librarySegmentOp(exprs) == nullptr) {
+    if (std::any_of(exprs.begin(), exprs.end(), takesNoKernel) && !isWithoutKernel(exprs)) {
       return addAroundLibraryOps(exprs, note);
     }
     const Exprs all = whole_.withRepeated(exprs);
@@ -370,7 +369,7 @@ class Segmenter {
       return whole_.order.at(a) < whole_.order.at(b);
     });
     if (!enclosedBy(segments, first, second).empty() ||
-        std::any_of(both.begin(), both.end(), isOfLibrary)) {
+        std::any_of(both.begin(), both.end(), takesNoKernel)) {
       return false;
     }
     double least = kNotably * (traffic(segments[first]) + traffic(segments[second]));

@@ -5,6 +5,7 @@
 #include <base/disjoint_set.h>
 #include <ir/visitor.h>
 #include <preseg_passes/input_bits.h>
+#include <segment/library_segment.h>
 #include <segment/traffic.h>
 
 #include <algorithm>
@@ -78,7 +79,7 @@ class Levels {
       size_t first = std::numeric_limits<size_t>::max();
       for (const Expr* reader : readersOf(e->output(0))) {
         // A library reads it from memory, whichever kernel writes it, and a scatter updates it.
-        const bool is_written = (views_ == nullptr ? isOfLibrary(reader) : isInLibrary(reader)) ||
+        const bool is_written = (views_ == nullptr ? takesNoKernel(reader) : isInLibrary(reader)) ||
                                 isUpdatedBy(reader, e->output(0));
         first = std::min(first, is_written ? level_[e] : level_.at(reader));
       }
@@ -175,7 +176,7 @@ class Levels {
   }
 
   bool isInLibrary(const Expr* e) const {
-    return isOfLibrary(e) || views_->count(e) != 0;
+    return takesNoKernel(e) || views_->count(e) != 0;
   }
 
   const WholeFusion& whole_;
@@ -186,10 +187,6 @@ class Levels {
 };
 
 } // namespace
-
-bool isOfLibrary(const Expr* e) {
-  return e->kind() == ExprKind::LibraryOp;
-}
 
 std::vector<Exprs> cutAt(const WholeFusion& whole, const Exprs& exprs,
                          const std::function<bool(const Expr*)>& is_boundary,

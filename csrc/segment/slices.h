@@ -14,8 +14,6 @@ namespace nvfuser {
 // Views of a library's operands and results, and the op that has them.
 using ViewsOfOps = std::unordered_map<const Expr*, const Expr*>;
 
-bool isOfLibrary(const Expr* e);
-
 // An expression is in a later slice than a boundary that it depends on. `views`, of library ops,
 // are in the slices of those; then what can be computed in a later slice for the same traffic is,
 // so that no kernel is made for it. What `is_late` is in a later slice than all that it depends on.

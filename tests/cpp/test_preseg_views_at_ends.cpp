@@ -8,7 +8,8 @@ namespace nvfuser::test {
 class ViewsAtEnds : public PresegTest {
  protected:
   void take(const std::unordered_set<const TensorView*>& kept = {}) {
-    takeViewsAtEnds(&fusion_, kept, views_);
+    makeOutputsBeforeViews(&fusion_, kept, views_);
+    takeViewsOfInputs(&fusion_, kept, views_);
   }
   void expectUnchanged(const std::unordered_set<const TensorView*>& kept = {}) {
     const std::string before = text();

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// See library_boundaries.h.
+#include <preseg_passes/library_boundaries.h>
+
+#include <base/error.h>
+#include <definition/library_views.h>
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ir/visitor.h>
+#include <preseg_passes/generate_topk.h>
+
+#include <algorithm>
+
+namespace nvfuser {
+
+namespace {
+
+using Ids = TensorDomain::Ids;
+
+// A tensor in the same memory.
+TensorView* standInFor(const TensorView* made) {
+  Ids logical;
+  std::unordered_map<const IterDomain*, IterDomain*> of;
+  for (const IterDomain* id : logicalIds(made)) {
+    logical.push_back(of[id] = IterDomainBuilder(id)
+                                   .isRfactor(false)
+                                   .parallelType(ParallelType::Serial)
+                                   .build());
+  }
+  Ids memory;
+  TensorDomain::Contiguity contiguity;
+  const Ids& order = made->getMaybeAllocationDomain();
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (const auto it = of.find(order[i]); it != of.end()) {
+      memory.push_back(it->second);
+      contiguity.push_back(made->getContiguity().at(i));
+    }
+  }
+  TensorView* out = tensorInMemory(logical, memory, contiguity, made->dtype());
+  out->setSourceLocation(made->sourceLocation());
+  return out;
+}
+
+class Cutter {
+ public:
+  Cutter(Fusion* fusion, const std::unordered_set<const TensorView*>& kept)
+      : fusion_(fusion), kept_(kept) {
+    for (const LibraryOp* op : generatableTopKs(fusion)) {
+      may_be_generated_.insert(op);
+    }
+  }
+
+  std::vector<LibraryBoundary> run() {
+    const std::vector<Expr*> exprs = fusion_->exprs();
+    for (const Expr* e : exprs) {
+      if (isOfLibrary(e)) {
+        findReaders(e);
+      }
+    }
+    for (Expr* e : exprs) {
+      for (TensorView* tv : tensorOutputs(e)) {
+        if (kept_.count(tv) == 0 && tv->dtype() != DataType::Float4_e2m1fn &&
+            logicalIds(tv).size() == tv->getMaybeAllocationDomain().size()) {
+          cutAt(tv, isOfLibrary(e));
+        }
+      }
+    }
+    return std::move(boundaries_);
+  }
+
+ private:
+  bool isOfLibrary(const Expr* e) const {
+    return e->kind() == ExprKind::LibraryOp && may_be_generated_.count(e) == 0;
+  }
+
+  // The views of operands that nothing else needs are evaluated with the operation.
+  void findReaders(const Expr* op) {
+    of_library_.insert(op);
+    for (const TensorView* operand : tensorInputs(op)) {
+      const std::vector<Expr*> views = viewsBehind(operand);
+      if (!areNeededByOthers(fusion_, views, op)) {
+        of_library_.insert(views.begin(), views.end());
+      }
+    }
+  }
+
+  // Readers on the other side see an input.
+  void cutAt(TensorView* tv, bool is_of_library) {
+    const std::vector<Expr*> uses = fusion_->liveUses(tv);
+    std::vector<Expr*> others;
+    std::copy_if(uses.begin(), uses.end(), std::back_inserter(others), [&](const Expr* use) {
+      return (of_library_.count(use) != 0) != is_of_library;
+    });
+    if (others.empty() || of_library_.count(tv->definition()) != is_of_library) {
+      return;
+    }
+    TensorView* stand_in = standInFor(tv);
+    for (Expr* use : others) {
+      Expr* copy = fusion_->replaceExprInput(use, tv, stand_in);
+      if (of_library_.erase(use) != 0) {
+        of_library_.insert(copy);
+      }
+    }
+    fusion_->addInput(stand_in);
+    if (!tv->isFusionOutput()) {
+      fusion_->addHiddenOutput(tv);
+    }
+    boundaries_.push_back({tv, stand_in});
+  }
+
+  Fusion* fusion_;
+  const std::unordered_set<const TensorView*>& kept_;
+  std::unordered_set<const Expr*> may_be_generated_;
+  std::unordered_set<const Expr*> of_library_; // operations, and views of their operands
+  std::vector<LibraryBoundary> boundaries_;
+};
+
+} // namespace
+
+std::vector<LibraryBoundary> cutAtLibraries(Fusion* fusion,
+                                            const std::unordered_set<const TensorView*>& kept) {
+  const FusionGuard guard(fusion);
+  return Cutter(fusion, kept).run();
+}
+
+void joinAtLibraries(Fusion* fusion, const std::vector<LibraryBoundary>& boundaries,
+                     const std::vector<TensorView*>& outputs, MovedViews& views) {
+  const FusionGuard guard(fusion);
+  std::unordered_set<const TensorView*> between; // stand-ins and views of them
+  for (const LibraryBoundary& boundary : boundaries) {
+    between.insert(boundary.stand_in);
+  }
+  std::vector<InputView> of_arguments;
+  for (const InputView& view : views.inputs) {
+    if (between.count(view.source) == 0) {
+      of_arguments.push_back(view);
+      continue;
+    }
+    between.insert(view.view);
+    fusion->removeInput(view.view);
+    IrBuilder::create<MemoryViewOp>(view.view, view.source, view.starts);
+  }
+  views.inputs = std::move(of_arguments);
+  const std::unordered_set<const TensorView*> kept(outputs.begin(), outputs.end());
+  for (const LibraryBoundary& boundary : boundaries) {
+    TensorView* made = views.madeFor(boundary.made);
+    NVF_ERROR(made->isFusionOutput(), "nobody makes ", boundary.made->toString());
+    fusion->removeInput(boundary.stand_in);
+    if (made != boundary.made) {
+      IrBuilder::create<MemoryViewOp>(boundary.stand_in, made, std::vector<Val*>());
+    } else {
+      const std::vector<Expr*> uses = boundary.stand_in->uses();
+      for (Expr* use : uses) {
+        fusion->replaceExprInput(use, boundary.stand_in, made);
+      }
+    }
+  }
+  for (const LibraryBoundary& boundary : boundaries) {
+    TensorView* made = views.madeFor(boundary.made);
+    if (kept.count(made) == 0) {
+      fusion->removeOutput(made);
+      made->setMemoryType(MemoryType::Local);
+    }
+  }
+}
+
+} // namespace nvfuser
