@@ -4,6 +4,7 @@
     python benchmarks/layers.py                       everything, on the GPU if there is one
     python benchmarks/layers.py --layers norm,rope    those whose names contain one of these
     python benchmarks/layers.py --set unseen          other layers, which nothing was tuned for
+    python benchmarks/layers.py --form product        large inputs are results of linear layers
     python benchmarks/layers.py --no-peers            only ours
     python benchmarks/layers.py --workers 12          processes that warm up torch.compile
     python benchmarks/layers.py --plan                no times: kernels, and the bytes they move
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import functools
 import math
 import multiprocessing
 import statistics
@@ -28,15 +30,17 @@ from typing import Any
 
 import report as reports
 import torch
-from aten import AtenGraph, define, traced
+from aten import AtenGraph, define
 from cases import as_list, bytes_moved
 from layer_cases import LAYERS, Layer
+from layer_forms import FORMS, in_form
 from nvfuse_direct import explain
 from run import relative_error
 from timing import Call, Stopwatch
 from unseen_layer_cases import UNSEEN_LAYERS
 
 SETS = {"known": LAYERS, "unseen": UNSEEN_LAYERS}
+AS_IT_IS = "as it is"
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.
 TOLERANCE = {torch.bfloat16: 2.0**-6, torch.float: 1e-3}
@@ -50,11 +54,11 @@ def compiled(graph: AtenGraph) -> Call:
     return lambda: call(*graph.inputs)
 
 
-def compile_ahead(names: Sequence[str], device: str) -> None:
+def compile_ahead(names: Sequence[str], device: str, form: str = AS_IT_IS) -> None:
     """Leaves torch.compile's kernels of these layers in its cache on disk."""
-    for layer in LAYERS + UNSEEN_LAYERS:
+    for layer in [layer for each in SETS.values() for layer in each]:
         if layer.name in names:
-            for graph in traced(layer.name, layer.function, layer.make(torch.device(device))):
+            for graph in in_form(layer, FORMS[form], layer.make(torch.device(device))):
                 try:
                     compiled(graph)()
                 except Exception as error:
@@ -99,7 +103,9 @@ class LayerRunner(Stopwatch):
         """A row for each graph of a layer; what goes wrong is part of the row."""
         inputs = layer.make(self.device, SMALL if self.args.small else 1 << 62)
         rows = []
-        for graph in traced(layer.name, layer.function, inputs):
+        graphs = in_form(layer, FORMS[self.args.form], inputs)
+        del inputs
+        for graph in graphs:
             try:
                 rows.append({"name": graph.name} | self.row(graph))
             except Exception as error:
@@ -232,10 +238,12 @@ def options(description: str, parts: str, stem: str) -> argparse.ArgumentParser:
 def main() -> int:
     parser = options(__doc__ or "", "layers", "layers")
     parser.add_argument("--set", choices=SETS, default="known", help="which layers")
+    parser.add_argument("--form", choices=FORMS, default=AS_IT_IS, help="see layer_forms.py")
     args = parser.parse_args()
     chosen = reports.named(SETS[args.set], args.layers)
     if args.workers and not args.no_peers:
-        fill_cache([layer.name for layer in chosen], args.device, args.workers)
+        ahead = functools.partial(compile_ahead, form=args.form)
+        fill_cache([layer.name for layer in chosen], args.device, args.workers, ahead)
     return LayerRunner(args).run(chosen, text)
 
 

@@ -510,13 +510,13 @@ void Planner::cut(ConcreteFusion& concrete) {
       return;
     }
   }
-  if (concrete.writes.empty()) {
-    orderForMemory(segmented.segments);
-  }
   // Views that a launch makes of addresses.
   std::erase_if(segmented.segments, [](const Segment& segment) {
     return segment.exprs.front()->kind() == ExprKind::MemoryViewOp;
   });
+  if (concrete.writes.empty()) {
+    orderForMemory(segmented.segments);
+  }
   takeSegments(concrete, std::move(segmented.segments));
 }
 

@@ -3,8 +3,7 @@
 // element is computed of parts: slice(f(x, row)) becomes f(slice(x), row). A rotation of halves of
 // rows that were normalized, cat(-y[d / 2:], y[:d / 2]) with y = x * rsqrt(mean(x * x)), is then
 // computed of two parts of x in the kernel that reduces x, where y itself would have to be written
-// before anything else could read it at other places. Only where reductions are around: other
-// kernels read a tensor in several ways.
+// before anything else could read it at other places.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -15,7 +14,6 @@
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
-#include <preseg_passes/meet_reductions.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
 

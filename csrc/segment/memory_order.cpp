@@ -30,6 +30,12 @@ bool mayDraw(const Segment& segment) {
   });
 }
 
+// In whose memory a tensor lies.
+const Val* viewed(const Val* tensor) {
+  const auto* view = tryAs<MemoryViewOp>(tensor->definition());
+  return view == nullptr ? tensor : viewed(view->in());
+}
+
 // What segments read and write, by number.
 class MemoryOrder {
  public:
@@ -46,7 +52,7 @@ class MemoryOrder {
       }
       std::set<size_t> before;
       for (const Val* in : segments[s].inputs) {
-        if (const auto it = number_.find(in); it != number_.end()) {
+        if (const auto it = number_.find(viewed(in)); it != number_.end()) {
           read_[s].push_back(it->second);
           tensors_[it->second].readers.push_back(s);
           before.insert(tensors_[it->second].maker);

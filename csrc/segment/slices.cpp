@@ -76,14 +76,14 @@ class Levels {
       if (!widens || e->output(0)->isFusionOutput()) {
         continue;
       }
-      size_t first = std::numeric_limits<size_t>::max();
+      size_t first = kNever;
       for (const Expr* reader : readersOf(e->output(0))) {
         // A library reads it from memory, whichever kernel writes it, and a scatter updates it.
         const bool is_written = (views_ == nullptr ? takesNoKernel(reader) : isInLibrary(reader)) ||
                                 isUpdatedBy(reader, e->output(0));
         first = std::min(first, is_written ? level_[e] : level_.at(reader));
       }
-      if (first != std::numeric_limits<size_t>::max()) {
+      if (first != kNever) {
         level_[e] = std::max(level_[e], first);
       }
     }
@@ -95,9 +95,10 @@ class Levels {
     return scatter != nullptr && scatter->isInPlace() && scatter->self() == tensor;
   }
 
-  // A part by itself of what kernels compute in a slice goes to a later one where most of what it
-  // reads is read again, if nothing needs it before: a sum of an input from which later kernels
-  // compute something together with what a library makes.
+  // A part by itself of what kernels compute in a slice goes to a later one, if nothing needs it
+  // before: where most of what it reads is read again (a sum of an input from which later kernels
+  // compute something together with what a library makes), or where its results are read if all
+  // that it reads is there anyway.
   void sinkParts() {
     std::map<size_t, Exprs, std::greater<>> generated; // by level, the last first
     for (Expr* e : exprs_) {
@@ -111,7 +112,11 @@ class Levels {
         const auto is_later_kernel = [&](const Expr* reader) {
           return level_.at(reader) > own && level_.at(reader) <= last && !isInLibrary(reader);
         };
-        if (const auto to = levelThatReadsMost(part, is_later_kernel)) {
+        auto to = levelThatReadsMost(part, is_later_kernel);
+        if (!to.has_value() && last > own && last != kNever && readsArgumentsOnly(part)) {
+          to = last;
+        }
+        if (to.has_value()) {
           for (const Expr* e : part) {
             level_[e] = *to;
           }
@@ -120,10 +125,23 @@ class Levels {
     }
   }
 
+  static constexpr size_t kNever = std::numeric_limits<size_t>::max();
+
+  // Of what it does not compute itself.
+  bool readsArgumentsOnly(const Exprs& part) const {
+    const std::unordered_set<const Expr*> inside(part.begin(), part.end());
+    return std::all_of(part.begin(), part.end(), [&](const Expr* e) {
+      const std::vector<TensorView*> ins = whole_.inputsOf(e);
+      return std::all_of(ins.begin(), ins.end(), [&](const TensorView* in) {
+        return in->definition() == nullptr || inside.count(in->definition()) != 0;
+      });
+    });
+  }
+
   // The level by which something else needs results of the part.
   size_t lastLevelOf(const Exprs& part) const {
     const std::unordered_set<const Expr*> inside(part.begin(), part.end());
-    size_t last = std::numeric_limits<size_t>::max();
+    size_t last = kNever;
     for (const Expr* e : part) {
       for (const Val* out : e->outputs()) {
         for (const Expr* reader : readersOf(out)) {
