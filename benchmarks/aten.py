@@ -524,6 +524,9 @@ class Writer:
     def _cumsum(self, x: Any, dim: int, **named: Any) -> Any:
         return self.ops.cumsum(x, dim)
 
+    def _cumprod(self, x: Any, dim: int, **named: Any) -> Any:
+        return self.ops.cumprod(x, dim)
+
     def _mm(self, x: Any, y: Any) -> Any:
         return self.ops.matmul(x, y)
 

@@ -166,7 +166,8 @@ class LaunchPlan::CallMemory {
       const MemoryEvent& event = plan_.events_before[before_];
       if (event.kind == MemoryEvent::Kind::AllocateResult) {
         const Result& result = plan_.results[event.index];
-        setData(result.source, allocator_.allocate(result.position, result.shape->desc(plan_.device)));
+        setData(result.source,
+                allocator_.allocate(result.position, result.shape->desc(plan_.device)));
         place(event, values_[result.source].data);
       } else {
         const uint64_t bytes = plan_.blocks[event.index].bytes;

@@ -130,7 +130,8 @@ std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
     const uint32_t output = step.outputs[o];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const uint32_t input = step.inputs[i];
-      if (input < plan.num_args || plan.viewedBy(input) != nullptr || isViewed(plan, input) || output < plan.num_args || input == output ||
+      if (input < plan.num_args || plan.viewedBy(input) != nullptr || isViewed(plan, input) ||
+          output < plan.num_args || input == output ||
           std::count(step.inputs.begin(), step.inputs.end(), input) != 1) {
         continue;
       }

@@ -11,8 +11,11 @@
 #include <base/disjoint_set.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
 #include <ops/shape_internal.h>
 #include <preseg_passes/rewriter.h>
+#include <transform/cache.h>
 
 #include <algorithm>
 #include <optional>
@@ -160,8 +163,13 @@ bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
 
 } // namespace
 
+namespace {
+
+constexpr size_t kMostParts = 16;
+
+} // namespace
+
 std::vector<CatInParts> catsInParts(const Fusion* fusion) {
-  constexpr size_t kMostParts = 8;
   std::vector<CatInParts> found;
   Making making;
   std::optional<SharedLoops> loops;
@@ -229,6 +237,63 @@ TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim) {
 }
 
 } // namespace
+
+namespace {
+
+// Operations on single elements between a concatenation and an output that is read by nobody.
+std::vector<Expr*> chainToOutput(const Fusion* fusion, const Expr* cat) {
+  std::vector<Expr*> chain;
+  const Val* made = cat->output(0);
+  while (!made->isFusionOutput()) {
+    const std::vector<Expr*> uses = fusion->liveUses(made);
+    if (uses.size() != 1 || uses.front()->kind() != ExprKind::ElementwiseOp ||
+        tensorInputs(uses.front()).size() != 1) {
+      return {};
+    }
+    chain.push_back(uses.front());
+    made = chain.back()->output(0);
+  }
+  return fusion->isReturned(made) && fusion->liveUses(made).empty() ? chain : std::vector<Expr*>();
+}
+
+} // namespace
+
+void computeBeforeCats(Fusion* fusion) {
+  const FusionGuard guard(fusion);
+  Making making;
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    auto* cat = tryAs<CatOp>(e);
+    const std::vector<Expr*> chain =
+        cat == nullptr ? std::vector<Expr*>() : chainToOutput(fusion, cat);
+    const std::vector<TensorView*> parts =
+        chain.empty() ? std::vector<TensorView*>() : ops_utils::joinedBy(cat);
+    const auto is_computed = [&](const TensorView* part) {
+      return making.of(part) != Making::Kind::Read;
+    };
+    if (parts.empty() || parts.size() > kMostParts ||
+        !hasOneLoopPerDim(cat->output(0)->as<TensorView>()) ||
+        std::none_of(parts.begin(), parts.end(), is_computed)) {
+      continue;
+    }
+    auto* out = chain.back()->output(0)->as<TensorView>();
+    std::vector<TensorView*> computed;
+    for (TensorView* part : parts) {
+      Val* v = part;
+      for (const Expr* op : chain) {
+        std::vector<Val*> operands = op->inputs();
+        std::replace(operands.begin(), operands.end(), static_cast<Val*>(tensorInputs(op).front()),
+                     v);
+        const auto* elementwise = static_cast<const ElementwiseOp*>(op);
+        v = elementwiseAsIs(elementwise->op(), op->output(0)->dtype(), operands);
+      }
+      computed.push_back(v->as<TensorView>());
+    }
+    TensorView* joined = nvfuser::cat(computed, cat->dim());
+    copyExprWith(fusion, joined->definition(), {{joined, out}});
+  }
+  fusion->removeDeadUses();
+}
 
 void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,
                       std::vector<OutputPart>& parts) {

@@ -24,6 +24,10 @@ struct CatInParts {
   std::vector<bool> has_own_kernel;
 };
 
+// Makes concatenations the last operations before outputs, rather than to compute single elements
+// of what they join after it, if any of that is computed.
+void computeBeforeCats(Fusion* fusion);
+
 // In the fusion's order.
 std::vector<CatInParts> catsInParts(const Fusion* fusion);
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -299,11 +300,87 @@ class Sinker : public Rewriter {
 
   // ---- expanding
 
+  // What a reshape makes of dimensions that were all new, such as the gradient of a mean over
+  // pixels in one dimension, is a broadcast along what they became. Null if it is none.
+  static TensorView* beforeReshaping(Val* v) {
+    const auto* reshape = tryAs<ReshapeOp>(v->definition());
+    if (reshape == nullptr) {
+      return nullptr;
+    }
+    auto* in = reshape->input(0)->as<TensorView>();
+    if (in->definition() != nullptr && isPlainCopy(in->definition())) {
+      in = in->definition()->input(0)->as<TensorView>();
+    }
+    const std::optional<Spread> spread = spreadOf(in);
+    if (!spread.has_value()) {
+      return nullptr;
+    }
+    const auto flags = newDimensions(in, spread->flags, v->as<TensorView>());
+    return flags.has_value() ? broadcast(spread->source, *flags) : nullptr;
+  }
+
+  // Of the sizes that a reshape gives; nullopt: some are made of old dimensions and new ones, or
+  // are not known.
+  static std::optional<std::vector<bool>> newDimensions(const TensorView* in,
+                                                        const std::vector<bool>& is_new,
+                                                        const TensorView* reshaped) {
+    const auto dims = logicalIds(in);
+    const auto sizes = logicalIds(reshaped);
+    std::vector<bool> flags;
+    const auto takeNew = [&](int64_t elements) { // dimensions with so many
+      while (flags.size() < sizes.size()) {
+        const Val* size = sizes[flags.size()]->getMaybeExpandedExtent();
+        if (!size->isConstInt() || size->intValue() == 0 || elements % size->intValue() != 0 ||
+            (elements == 1 && size->intValue() != 1)) {
+          break;
+        }
+        elements /= size->intValue();
+        flags.push_back(true);
+      }
+      return elements == 1;
+    };
+    for (size_t d = 0; d < dims.size();) {
+      if (!is_new[d]) {
+        const Val* size = dims[d++]->getMaybeExpandedExtent();
+        if (flags.size() == sizes.size() ||
+            !size->sameAs(sizes[flags.size()]->getMaybeExpandedExtent())) {
+          return std::nullopt;
+        }
+        flags.push_back(false);
+        continue;
+      }
+      int64_t elements = 1;
+      for (; d < dims.size() && is_new[d]; ++d) {
+        const Val* size = dims[d]->getMaybeExpandedExtent();
+        if (!size->isConstInt() || size->intValue() == 0) {
+          return std::nullopt;
+        }
+        elements *= size->intValue();
+      }
+      if (!takeNew(elements)) {
+        return std::nullopt;
+      }
+    }
+    return flags.size() == sizes.size() ? std::optional(flags) : std::nullopt;
+  }
+
+  Val* withoutLoops(Val* v) {
+    if (!v->isTensor()) {
+      return v;
+    }
+    const auto [known, is_new] = narrow_.try_emplace(v, nullptr);
+    if (is_new) {
+      TensorView* before = beforeReshaping(v);
+      known->second = before == nullptr ? beforeExpanding(v) : before;
+    }
+    return known->second;
+  }
+
   // Another operand has loops wherever one is expanded.
   void withoutExpanding(const ElementwiseOp* op, TensorView* out) {
     std::vector<Val*> operands;
     for (Val* in : op->inputs()) {
-      operands.push_back(beforeExpanding(in));
+      operands.push_back(withoutLoops(in));
     }
     if (operands == op->inputs()) {
       return;
@@ -322,6 +399,7 @@ class Sinker : public Rewriter {
   }
 
   std::map<std::pair<TensorView*, std::vector<bool>>, TensorView*> without_;
+  std::unordered_map<Val*, Val*> narrow_; // operands without loops over what they are expanded to
 };
 
 } // namespace

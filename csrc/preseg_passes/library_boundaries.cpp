@@ -22,10 +22,8 @@ TensorView* standInFor(const TensorView* made) {
   Ids logical;
   std::unordered_map<const IterDomain*, IterDomain*> of;
   for (const IterDomain* id : logicalIds(made)) {
-    logical.push_back(of[id] = IterDomainBuilder(id)
-                                   .isRfactor(false)
-                                   .parallelType(ParallelType::Serial)
-                                   .build());
+    logical.push_back(
+        of[id] = IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
   }
   Ids memory;
   TensorDomain::Contiguity contiguity;
@@ -88,9 +86,8 @@ class Cutter {
   void cutAt(TensorView* tv, bool is_of_library) {
     const std::vector<Expr*> uses = fusion_->liveUses(tv);
     std::vector<Expr*> others;
-    std::copy_if(uses.begin(), uses.end(), std::back_inserter(others), [&](const Expr* use) {
-      return (of_library_.count(use) != 0) != is_of_library;
-    });
+    std::copy_if(uses.begin(), uses.end(), std::back_inserter(others),
+                 [&](const Expr* use) { return (of_library_.count(use) != 0) != is_of_library; });
     if (others.empty() || of_library_.count(tv->definition()) != is_of_library) {
       return;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Where kernels and libraries meet. What a library makes or reads lies in memory, as inputs and
 // outputs do, so that kernels between two operations of libraries are a definition of their own:
-// while the definition is rewritten, what a library made is an input of it, and what a library reads
-// an output. All that is known of inputs and outputs holds for them: which views no kernel computes,
-// what is looked up where it lies.
+// while the definition is rewritten, what a library made is an input of it, and what a library
+// reads an output. All that is known of inputs and outputs holds for them: which views no kernel
+// computes, what is looked up where it lies.
 #pragma once
 
 #include <fusion.h>

@@ -84,6 +84,9 @@ void settleLayouts(PresegFusion& definition) {
   }
   pass("make outputs before views",
        [&] { makeOutputsBeforeViews(fusion, kept, definition.views); });
+  if (fusion->hasExpr(ExprKind::CatOp) && !isOptionDisabled(DisableOption::CatsInParts)) {
+    pass("compute before cats", [&] { computeBeforeCats(fusion); });
+  }
   if (fusion->hasExpr(ExprKind::LibraryOp)) {
     pass("cut at libraries", [&] { definition.boundaries = cutAtLibraries(fusion, kept); });
   }

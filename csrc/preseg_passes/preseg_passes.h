@@ -40,12 +40,12 @@ struct PresegFusion {
   std::vector<const TensorView*> returned = {};
 };
 
-// Before schedulers are asked: how outputs lie in memory, and which views no kernel computes. Leaves
-// the definition cut at what libraries make and read.
+// Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.
+// Leaves the definition cut at what libraries make and read.
 void settleLayouts(PresegFusion& definition);
 
-// Runs all other passes, and joins the definition again. NVFUSER_DUMP=pre_segmenter_logging prints the fusion after each that changed it,
-// and the time that it took.
+// Runs all other passes, and joins the definition again. NVFUSER_DUMP=pre_segmenter_logging prints
+// the fusion after each that changed it, and the time that it took.
 void runPresegPasses(PresegFusion& definition, const Rewrites& wanted);
 
 } // namespace nvfuser

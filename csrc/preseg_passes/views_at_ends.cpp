@@ -219,8 +219,7 @@ bool keepsElements(const Expr* e) {
   const auto* squeeze = tryAs<SqueezeOp>(e);
   return e->kind() == ExprKind::BroadcastOp ||
          (squeeze != nullptr && !squeeze->squeezeExpanded()) ||
-         (isPlainCopy(e) && (e->input(0)->isFusionOutput() ||
-                             isMadeByLibrary(e->input(0))));
+         (isPlainCopy(e) && (e->input(0)->isFusionOutput() || isMadeByLibrary(e->input(0))));
 }
 
 // What is returned in another shape than it is computed in. Null: nothing, or it is no tensor that

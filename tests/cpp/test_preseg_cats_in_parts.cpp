@@ -92,4 +92,41 @@ TEST_F(CatsInParts, WhatIsNotAskedForStays) {
   EXPECT_EQ(fusion_.outputs().size(), 3U);
 }
 
+TEST_F(CatsInParts, OperationsOnSingleElementsComeBeforeTheLastConcatenation) {
+  TensorView* x = input({4, 8});
+  TensorView* joined = cat({neg(x), exp(x)}, 0);
+  fusion_.addOutput(castOp(DataType::Half, mul(joined, IrBuilder::create<Val>(3.0))));
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = neg(x0)
+t1 float32[i4, i8] = mul(t0, double(3))
+t2 float16[i4, i8] = cast(t1)
+t3 float16[i8, i8] of [i4, i8] = pad(t2, __half(0))
+t4 float32[i4, i8] = exp(x0)
+t5 float32[i4, i8] = mul(t4, double(3))
+t6 float16[i4, i8] = cast(t5)
+t7 float16[i8, i8] of [i4, i8] = pad(t6, __half(0))
+t8 float16[i8, i8] = cat(t3, t7)
+outputs: t8
+)");
+}
+
+TEST_F(CatsInParts, WhatIsJoinedOfInputsIsComputedTogether) {
+  TensorView* x = input({4, 8});
+  TensorView* y = input({4, 8});
+  fusion_.addOutput(exp(cat({x, y}, 0)));
+  const std::string before = text();
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(CatsInParts, WhatIsReadElsewhereIsJoinedFirst) {
+  TensorView* x = input({4, 8});
+  TensorView* joined = cat({neg(x), exp(x)}, 0);
+  fusion_.addOutput(sin(joined));
+  fusion_.addOutput(joined);
+  const std::string before = text();
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 } // namespace nvfuser::test

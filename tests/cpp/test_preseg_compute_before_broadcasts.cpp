@@ -41,6 +41,30 @@ outputs: t6
 )");
 }
 
+TEST_F(ComputeBeforeBroadcasts, AReshapeOfNewDimensionsIsABroadcast) {
+  TensorView* x = input({4});
+  TensorView* y = input({4, 2, 3});
+  TensorView* pixels =
+      expand(broadcast(x, {false, true}), {IrBuilder::index(4), IrBuilder::index(6)});
+  fusion_.addOutput(add(reshape(pixels, std::vector<int64_t>{4, 2, 3}), y));
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, b, b] = broadcast(x0)
+t1 float32[i4, i2, i3] = add(t0, x1)
+outputs: t1
+)");
+}
+
+TEST_F(ComputeBeforeBroadcasts, AReshapeOfOldAndNewDimensionsStays) {
+  TensorView* x = input({4});
+  TensorView* y = input({2, 12});
+  TensorView* rows =
+      expand(broadcast(x, {false, true}), {IrBuilder::index(4), IrBuilder::index(6)});
+  fusion_.addOutput(add(reshape(rows, std::vector<int64_t>{2, 12}), y));
+  const std::string before = text();
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(ComputeBeforeBroadcasts, TwoOperandsAlongTheSameDimensions) {
   TensorView* x = input({4});
   TensorView* y = input({4});

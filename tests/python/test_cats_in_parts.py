@@ -137,6 +137,27 @@ def norm(x: torch.Tensor) -> torch.Tensor:
     return (centered * (centered.square().mean(-1, keepdim=True) + 1e-5).rsqrt()).bfloat16()
 
 
+@pytest.mark.parametrize("count", [3, 10])
+def test_gradients_of_chunks_of_what_was_cast(count: int) -> None:
+    """Each is normalized with what all have in common; rounded and scaled as one tensor."""
+    x = randn(count * 256, 1024)
+    shared = randn(256, 1024)
+
+    def define(ops: Any, t: Any, s: Any) -> list[Any]:
+        total = ops.broadcast(ops.sum(s, [1]), [False, True])
+        parts = []
+        for i in range(count):
+            part = ops.slice(t, [256 * i, 0], [256 * i + 256, 1024])
+            parts.append(ops.sub(s, ops.mul(ops.exp(part), total)))
+        joined = ops.cat(parts, 0)
+        return [ops.cast(ops.div(joined, 0.5), BF16)]
+
+    total = shared.sum(1, keepdim=True)
+    expected = torch.cat([shared - part.exp() * total for part in x.chunk(count)]) / 0.5
+    fd = check(define, [x, shared], [expected.bfloat16()], tolerance=0.05)
+    assert len(explain(fd, [x, shared], measure=False).segments) == 1
+
+
 def test_rows_of_two_norms() -> None:
     """Each is in a kernel of its own, which writes it where it belongs; one is returned, too."""
     x, y = randn(16, 257, 256, dtype=torch.bfloat16), randn(16, 64, 256, dtype=torch.bfloat16)
