@@ -38,7 +38,6 @@ TEST_F(PresegPasses, OfAPointwiseDefinition) {
   fusion_.addOutput(neg(input({4, 6})));
   EXPECT_EQ(passes({}), R"(materialize expanded writes
 resolve in-place writes
-separate views for library ops
 look up selections
 look up in inputs
 sink lookups
@@ -54,7 +53,6 @@ TEST_F(PresegPasses, OfANormalizationWhoseColumnsAreSummedInTwoSteps) {
   wanted.partial_sums = 3;
   EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
-separate views for library ops
 look up selections
 look up in inputs
 sink lookups
@@ -75,7 +73,6 @@ TEST_F(PresegPasses, OfRowsThatTakeSeveralKernels) {
   wanted.repeat_for_columns = true;
   EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes
-separate views for library ops
 look up selections
 look up in inputs
 sink lookups
