@@ -268,12 +268,13 @@ void computeBeforeCats(Fusion* fusion) {
         cat == nullptr ? std::vector<Expr*>() : chainToOutput(fusion, cat);
     const std::vector<TensorView*> parts =
         chain.empty() ? std::vector<TensorView*>() : ops_utils::joinedBy(cat);
-    const auto is_computed = [&](const TensorView* part) {
-      return making.of(part) != Making::Kind::Read;
+    const auto is_of = [&](Making::Kind kind) {
+      return [&making, kind](const TensorView* part) { return making.of(part) == kind; };
     };
     if (parts.empty() || parts.size() > kMostParts ||
         !hasOneLoopPerDim(cat->output(0)->as<TensorView>()) ||
-        std::none_of(parts.begin(), parts.end(), is_computed)) {
+        std::ranges::any_of(parts, is_of(Making::Kind::Other)) ||
+        std::ranges::all_of(parts, is_of(Making::Kind::Read))) {
       continue;
     }
     auto* out = chain.back()->output(0)->as<TensorView>();
