@@ -84,9 +84,6 @@ void settleLayouts(PresegFusion& definition) {
   }
   pass("make outputs before views",
        [&] { makeOutputsBeforeViews(fusion, kept, definition.views); });
-  if (fusion->hasExpr(ExprKind::CatOp) && !isOptionDisabled(DisableOption::CatsInParts)) {
-    pass("compute before cats", [&] { computeBeforeCats(fusion); });
-  }
   if (fusion->hasExpr(ExprKind::LibraryOp)) {
     pass("cut at libraries", [&] { definition.boundaries = cutAtLibraries(fusion, kept); });
   }
@@ -95,6 +92,9 @@ void settleLayouts(PresegFusion& definition) {
     moveViewsToEnds(fusion, kept, definition.views, &pass);
   } else if (fusion->hasExpr(ExprKind::SliceOp)) {
     pass("slice inputs", [&] { sliceInputs(fusion); });
+  }
+  if (fusion->hasExpr(ExprKind::CatOp) && !isOptionDisabled(DisableOption::CatsInParts)) {
+    pass("compute before cats", [&] { computeBeforeCats(fusion); });
   }
   for (TensorView*& output : definition.outputs) {
     TensorView* made = definition.views.madeFor(output);
