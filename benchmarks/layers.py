@@ -151,6 +151,8 @@ class LayerRunner(Stopwatch):
             reference = references[index]
             if not result.is_floating_point():
                 expected = one_by_one[index]
+                if graph.selects and self.args.form != AS_IT_IS:  # of no input
+                    continue
                 if graph.selects:  # which one of equal elements is open
                     result, expected = (graph.inputs[0].gather(-1, x) for x in (result, expected))
                 error, allowed = float((result != expected).any()), 0.0

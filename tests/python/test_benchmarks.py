@@ -100,6 +100,17 @@ def test_unseen_layers_are_right(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
 
 
+def test_further_layers_are_right(tmp_path: Path) -> None:
+    """Statistics of flattened pixels, spectra, a loss of policies."""
+    chosen = "AdaIN,Whisper log,GRPO"
+    options = ["--set", "further", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
+    result = run(*options, "--form", "first", script="layers.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    assert len(rows) == 5
+    assert not [row for row in rows if "error" in row]
+
+
 def test_layers_in_other_forms_take_as_few_kernels() -> None:
     """Tokens that are flattened, heads that are split, dimensions of size 1; behind a product."""
     command = [sys.executable, FOLDER / "forms.py", "--only", "^MoE router 8|^Qwen3|^GPT-J"]
