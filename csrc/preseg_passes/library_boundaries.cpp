@@ -20,21 +20,12 @@ using Ids = TensorDomain::Ids;
 // A tensor in the same memory.
 TensorView* standInFor(const TensorView* made) {
   Ids logical;
-  std::unordered_map<const IterDomain*, IterDomain*> of;
+  DimensionCopies of;
   for (const IterDomain* id : logicalIds(made)) {
     logical.push_back(
         of[id] = IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
   }
-  Ids memory;
-  TensorDomain::Contiguity contiguity;
-  const Ids& order = made->getMaybeAllocationDomain();
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (const auto it = of.find(order[i]); it != of.end()) {
-      memory.push_back(it->second);
-      contiguity.push_back(made->getContiguity().at(i));
-    }
-  }
-  TensorView* out = tensorInMemory(logical, memory, contiguity, made->dtype());
+  TensorView* out = tensorInMemoryOf(made, logical, of);
   out->setSourceLocation(made->sourceLocation());
   return out;
 }
@@ -84,7 +75,7 @@ class Cutter {
 
   // Readers on the other side see an input.
   void cutAt(TensorView* tv, bool is_of_library) {
-    const std::vector<Expr*> uses = fusion_->liveUses(tv);
+    const std::vector<Expr*>& uses = tv->uses();
     std::vector<Expr*> others;
     std::copy_if(uses.begin(), uses.end(), std::back_inserter(others),
                  [&](const Expr* use) { return (of_library_.count(use) != 0) != is_of_library; });
@@ -117,6 +108,7 @@ class Cutter {
 std::vector<LibraryBoundary> cutAtLibraries(Fusion* fusion,
                                             const std::unordered_set<const TensorView*>& kept) {
   const FusionGuard guard(fusion);
+  fusion->removeDeadUses();
   return Cutter(fusion, kept).run();
 }
 

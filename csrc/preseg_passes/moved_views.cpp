@@ -18,4 +18,22 @@ TensorView* tensorInMemory(const TensorDomain::Ids& logical, const TensorDomain:
   return IrBuilder::create<TensorView>(domain, dtype);
 }
 
+TensorView* tensorInMemoryOf(const TensorView* source, const TensorDomain::Ids& logical,
+                             const DimensionCopies& copies) {
+  TensorDomain::Ids memory;
+  TensorDomain::Contiguity contiguity;
+  const auto& order = source->getMaybeAllocationDomain();
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (const auto it = copies.find(order[i]); it != copies.end()) {
+      memory.push_back(it->second);
+      contiguity.push_back(source->getContiguity().at(i));
+    }
+  }
+  if (memory.size() != logical.size()) {
+    memory = logical;
+    contiguity = TensorDomain::contiguityFilledWith(logical, true);
+  }
+  return tensorInMemory(logical, memory, contiguity, source->dtype());
+}
+
 } // namespace nvfuser

@@ -4,6 +4,7 @@
 
 #include <fusion.h>
 
+#include <unordered_map>
 #include <vector>
 
 namespace nvfuser {
@@ -12,6 +13,11 @@ namespace nvfuser {
 // is contiguous there: an input, once it is added.
 TensorView* tensorInMemory(const TensorDomain::Ids& logical, const TensorDomain::Ids& memory,
                            const TensorDomain::Contiguity& contiguity, DataType dtype);
+// One with those of another tensor's dimensions that `copies` has, in its order of memory and as
+// contiguous; dense if dimensions are split in memory.
+using DimensionCopies = std::unordered_map<const IterDomain*, IterDomain*>;
+TensorView* tensorInMemoryOf(const TensorView* source, const TensorDomain::Ids& logical,
+                             const DimensionCopies& copies);
 
 // An input of the fusion that is the memory of another one before it, seen with other dimensions,
 // or a part of it.

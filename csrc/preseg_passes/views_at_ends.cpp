@@ -180,7 +180,7 @@ class InputViewer {
 
   // The other dimensions keep their strides.
   static TensorView* without(const TensorView* source, const std::vector<bool>& is_squeezed) {
-    std::unordered_map<const IterDomain*, IterDomain*> of;
+    DimensionCopies of;
     Ids logical;
     const auto& dims = source->getLogicalDomain();
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -188,16 +188,7 @@ class InputViewer {
         logical.push_back(of[dims[d]] = IterDomainBuilder(dims[d]).build());
       }
     }
-    Ids allocation;
-    TensorDomain::Contiguity contiguity;
-    const Ids& memory = source->getMaybeAllocationDomain();
-    for (size_t i = 0; i < memory.size(); ++i) {
-      if (const auto it = of.find(memory[i]); it != of.end()) {
-        allocation.push_back(it->second);
-        contiguity.push_back(source->getContiguity().at(i));
-      }
-    }
-    return tensorInMemory(logical, allocation, contiguity, source->dtype());
+    return tensorInMemoryOf(source, logical, of);
   }
 
   Fusion* fusion_;

@@ -34,7 +34,7 @@ Val* inputExtent(Val* extent, IrCloner& cloner) {
 // domain.
 TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
   TensorDomain::Ids logical;
-  std::unordered_map<const IterDomain*, IterDomain*> copies;
+  DimensionCopies copies;
   for (IterDomain* id : tv->getLogicalDomain()) {
     if (id->isReduction()) {
       continue;
@@ -46,21 +46,8 @@ TensorView* makeIntermediateInput(TensorView* tv, IrCloner& cloner) {
     copies[id] = copy;
     logical.push_back(copy);
   }
-  TensorDomain::Ids allocation;
   // An output that is written into an input has that one's gaps; a library may leave some.
-  TensorDomain::Contiguity contiguity;
-  const auto& memory = tv->getMaybeAllocationDomain();
-  for (size_t i = 0; i < memory.size(); ++i) {
-    if (auto it = copies.find(memory[i]); it != copies.end()) {
-      allocation.push_back(it->second);
-      contiguity.push_back(tv->getContiguity().at(i));
-    }
-  }
-  if (allocation.size() != logical.size()) { // dimensions are split in memory
-    allocation = logical;
-    contiguity = TensorDomain::contiguityFilledWith(logical, true);
-  }
-  TensorView* copy = tensorInMemory(logical, allocation, contiguity, tv->dtype());
+  TensorView* copy = tensorInMemoryOf(tv, logical, copies);
   cloner.map(tv, copy);
   return copy;
 }
