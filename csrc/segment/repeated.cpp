@@ -97,7 +97,10 @@ std::unordered_set<const Expr*> repeatedExprs(const Fusion* fusion) {
   }
   std::unordered_set<const Expr*> out;
   const auto may_be = [&](const Expr* e) {
-    return views.count(e) == 0 && !mustBeInMemory(e->output(0)->as<TensorView>());
+    const auto* tv = e->output(0)->as<TensorView>();
+    const auto is_of_library = [&](const Expr* each) { return views.count(each) != 0; };
+    return !is_of_library(e) && !mustBeInMemory(tv) &&
+           std::none_of(tv->uses().begin(), tv->uses().end(), is_of_library);
   };
   addWhatIsReadInParts(fusion, exprs, may_be, out);
   for (const Expr* e : exprs) {
