@@ -19,7 +19,7 @@ import torch
 from aten import define
 from chosen import LAYERS, UNSEEN_LAYERS, reports_of, untouched
 from layer_cases import Layer
-from layer_forms import FORMS, in_form
+from layer_forms import AS_IT_IS, FORMS, in_form
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -36,7 +36,7 @@ def cost(graph: Any) -> tuple[int, float]:
 def costs(layer: Layer, names: list[str]) -> dict[str, dict[str, tuple[int, float]]]:
     """By graph and form."""
     found: dict[str, dict[str, tuple[int, float]]] = {}
-    for name in ("as it is", *names):
+    for name in (AS_IT_IS, *names):
         with FakeTensorMode(allow_non_fake_inputs=True):
             graphs = in_form(layer, FORMS[name], layer.make(torch.device("cpu")))
         for graph in graphs:
@@ -49,7 +49,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--only", default="", help="a regular expression: names of layers")
-    forms = [name for name in FORMS if name != "as it is"]
+    forms = [name for name in FORMS if name != AS_IT_IS]
     parser.add_argument("--forms", default=",".join(forms), help="names of forms, by commas")
     args = parser.parse_args()
     names = args.forms.split(",")
@@ -60,7 +60,7 @@ def main() -> None:
         if not re.search(args.only, layer.name):
             continue
         for graph, found in costs(layer, names).items():
-            kernels, moved = found.pop("as it is")
+            kernels, moved = found.pop(AS_IT_IS)
             graphs += 1
             more = {
                 name: each

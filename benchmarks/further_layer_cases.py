@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from layer_cases import BF16, F32, Input, Layer, Tensor, like
+from layer_cases import BF16, F32, Input, Layer, Tensor, given, like, weights
 
 F16 = torch.float16
 FURTHER_LAYERS: list[Layer] = []
@@ -21,15 +21,6 @@ FURTHER_LAYERS: list[Layer] = []
 
 def layer(name: str, function: Callable[..., Any], *inputs: Input) -> None:
     FURTHER_LAYERS.append(Layer(name, function, inputs))
-
-
-def given(*shape: int, **named: Any) -> Input:
-    """Wants no gradient."""
-    return Input(shape, grad=False, **named)
-
-
-def weights(*widths: int, dtype: torch.dtype = BF16) -> tuple[Input, ...]:
-    return tuple(like(width, dtype=dtype) for width in widths)
 
 
 def statistics(channels: int) -> tuple[Input, ...]:

@@ -74,6 +74,15 @@ def like(*shape: int, **named: Any) -> Input:
     return Input(shape, **named)
 
 
+def given(*shape: int, **named: Any) -> Input:
+    """Wants no gradient."""
+    return Input(shape, grad=False, **named)
+
+
+def weights(*widths: int, dtype: torch.dtype = BF16) -> tuple[Input, ...]:
+    return tuple(like(width, dtype=dtype) for width in widths)
+
+
 # ------------------------------------------------------------------------------- norms of rows
 TOKENS = 8192
 

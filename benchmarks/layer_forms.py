@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from aten import traced
 from layer_cases import Layer, Tensor
 
+AS_IT_IS = "as it is"
 PART = 64
 
 
@@ -66,7 +67,7 @@ def _viewed(view: Callable[[Tensor], Tensor]) -> Form:
 
 
 FORMS: dict[str, Form] = {
-    "as it is": _viewed(_same),
+    AS_IT_IS: _viewed(_same),
     "one": _viewed(lambda x: x.unsqueeze(0)),
     "behind": _viewed(lambda x: x.unsqueeze(-1)),
     "second": _viewed(lambda x: x.unsqueeze(1) if x.dim() > 1 else x),

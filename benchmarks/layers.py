@@ -34,14 +34,13 @@ from aten import AtenGraph, define
 from cases import as_list, bytes_moved
 from further_layer_cases import FURTHER_LAYERS
 from layer_cases import LAYERS, Layer
-from layer_forms import FORMS, in_form
+from layer_forms import AS_IT_IS, FORMS, in_form
 from nvfuse_direct import explain
 from run import relative_error
 from timing import Call, Stopwatch
 from unseen_layer_cases import UNSEEN_LAYERS
 
 SETS = {"known": LAYERS, "unseen": UNSEEN_LAYERS, "further": FURTHER_LAYERS}
-AS_IT_IS = "as it is"
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.
 TOLERANCE = {torch.bfloat16: 2.0**-6, torch.float: 1e-3}

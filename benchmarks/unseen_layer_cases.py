@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from layer_cases import BF16, F32, Input, Layer, Tensor, like
+from layer_cases import BF16, F32, Input, Layer, Tensor, given, like, weights
 
 FP8 = torch.float8_e4m3fn
 UNSEEN_LAYERS: list[Layer] = []
@@ -22,15 +22,6 @@ UNSEEN_LAYERS: list[Layer] = []
 
 def layer(name: str, function: Callable[..., Any], *inputs: Input) -> None:
     UNSEEN_LAYERS.append(Layer(name, function, inputs))
-
-
-def given(*shape: int, **named: Any) -> Input:
-    """Wants no gradient."""
-    return Input(shape, grad=False, **named)
-
-
-def weights(*widths: int, dtype: torch.dtype = BF16) -> tuple[Input, ...]:
-    return tuple(like(width, dtype=dtype) for width in widths)
 
 
 def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float = 1e-5) -> Tensor:

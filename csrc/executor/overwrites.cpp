@@ -104,14 +104,11 @@ bool hasWholeRows(const ArgView& view) {
   return true;
 }
 
-} // namespace
-
-namespace {
-
 // Others may see the same memory.
-bool isViewed(const LaunchPlan& plan, uint32_t value) {
-  return std::any_of(plan.views.begin(), plan.views.end(),
-                     [&](const LaunchPlan::View& view) { return view.source == value; });
+bool isViewOrViewed(const LaunchPlan& plan, uint32_t value) {
+  return std::any_of(plan.views.begin(), plan.views.end(), [&](const LaunchPlan::View& view) {
+    return view.value == value || view.source == value;
+  });
 }
 
 } // namespace
@@ -130,8 +127,8 @@ std::vector<LaunchPlan::Overwrite> overwrites(const LaunchPlan& plan,
     const uint32_t output = step.outputs[o];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const uint32_t input = step.inputs[i];
-      if (input < plan.num_args || plan.viewedBy(input) != nullptr || isViewed(plan, input) ||
-          output < plan.num_args || input == output ||
+      if (input < plan.num_args || output < plan.num_args || input == output ||
+          isViewOrViewed(plan, input) ||
           std::count(step.inputs.begin(), step.inputs.end(), input) != 1) {
         continue;
       }

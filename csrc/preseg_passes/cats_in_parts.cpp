@@ -161,10 +161,6 @@ bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
   return shared.size() >= kFewestOps;
 }
 
-} // namespace
-
-namespace {
-
 constexpr size_t kMostParts = 16;
 
 } // namespace

@@ -22,8 +22,7 @@ PassLog logOfPasses(Fusion* fusion);
 // that have most dimensions, if its dimensions are the output's.
 void inferAllocationOrder(Fusion* fusion, const std::vector<TensorView*>& outputs);
 
-// Computes parts of what is computed element by element of parts of inputs, where a kernel that
-// reduces could do it.
+// Computes parts of what is computed element by element of parts of inputs.
 void sliceInputs(Fusion* fusion);
 // What is read beside a copy of it that is one of these outputs is read off the output.
 void computeIntoOutputs(Fusion* fusion, const std::vector<TensorView*>& outputs);
