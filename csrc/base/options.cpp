@@ -94,6 +94,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"move_views"},
      {"generate_topk"},
      {"cats_in_parts"},
+     {"add_few_elements"},
      {"simplify_lookups"},
      {"merge_parts"},
      {"fold_constants"},

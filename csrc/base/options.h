@@ -83,6 +83,7 @@ enum class DisableOption : uint8_t {
   MoveViews,                   // preseg_passes/move_views_to_ends.cpp
   GenerateTopK,                // preseg_passes/generate_topk.cpp
   CatsInParts,                 // preseg_passes/cats_in_parts.cpp
+  AddFewElements,              // preseg_passes/add_few_elements.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   SimplifyLookups,
   MergeParts,

@@ -45,6 +45,10 @@ void takeViewsOfInputs(Fusion* fusion, const std::unordered_set<const TensorView
 void moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
                      MovedViews& moved, PassLog* log = nullptr);
 
+// Reductions of a few elements, of which nothing else needs all, are operations on parts. Returns
+// whether there were any.
+bool addFewElements(Fusion* fusion);
+
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.
 void materializeExpandedWrites(Fusion* fusion, std::vector<InPlaceWrite>& writes,

@@ -88,10 +88,20 @@ void settleLayouts(PresegFusion& definition) {
     pass("cut at libraries", [&] { definition.boundaries = cutAtLibraries(fusion, kept); });
   }
   pass("take views of inputs", [&] { takeViewsOfInputs(fusion, kept, definition.views); });
-  if (fusion->hasExpr(isReduction)) {
-    moveViewsToEnds(fusion, kept, definition.views, &pass);
-  } else if (fusion->hasExpr(ExprKind::SliceOp)) {
-    pass("slice inputs", [&] { sliceInputs(fusion); });
+  const auto move_views = [&] {
+    if (fusion->hasExpr(isReduction)) {
+      moveViewsToEnds(fusion, kept, definition.views, &pass);
+    } else if (fusion->hasExpr(ExprKind::SliceOp)) {
+      pass("slice inputs", [&] { sliceInputs(fusion); });
+    }
+  };
+  move_views();
+  bool has_new_parts = false;
+  if (fusion->hasExpr(isReduction) && !isOptionDisabled(DisableOption::AddFewElements)) {
+    pass("add few elements", [&] { has_new_parts = addFewElements(fusion); });
+  }
+  if (has_new_parts) {
+    move_views();
   }
   if (fusion->hasExpr(ExprKind::CatOp) && !isOptionDisabled(DisableOption::CatsInParts)) {
     pass("compute before cats", [&] { computeBeforeCats(fusion); });

@@ -237,6 +237,31 @@ bool haveSameDims(const TensorView* a, const TensorView* b) {
                     });
 }
 
+TensorView* stackedAt(const CatOp* cat, int64_t position) {
+  const auto count = static_cast<int64_t>(cat->inputs().size());
+  if (position < 0 || position >= count) {
+    return nullptr;
+  }
+  const auto* pad = tryAs<PadOp>(cat->input(static_cast<size_t>(position))->definition());
+  if (pad == nullptr) {
+    return nullptr;
+  }
+  auto* part = pad->in()->as<TensorView>();
+  const auto ids = logicalIds(part);
+  const auto has_width = [](const Val* v, int64_t width) {
+    return v->isConstInt() && v->intValue() == width;
+  };
+  for (size_t d = 0; d < ids.size(); ++d) {
+    const bool is_stacked = static_cast<int64_t>(d) == cat->dim();
+    if (!has_width(pad->left()[d], is_stacked ? position : 0) ||
+        !has_width(pad->right()[d], is_stacked ? count - 1 - position : 0) ||
+        (is_stacked && (!ids[d]->isBroadcast() || ids[d]->hasExpandedExtent()))) {
+      return nullptr;
+    }
+  }
+  return part;
+}
+
 Val* constantOf(double value, DataType dtype) {
   return IrBuilder::create<Val>(convertScalar(ScalarValue(value), dtype), dtype);
 }

@@ -74,6 +74,9 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
 std::vector<int64_t> permutationOf(const Expr* e);
 // The same number of dimensions, each of the same kind: iterations, broadcast, expanded.
 bool haveSameDims(const TensorView* a, const TensorView* b);
+// What lies at a position of a concatenation of tensors that have one each. Null if these have
+// more, or are padded elsewhere as well.
+TensorView* stackedAt(const CatOp* cat, int64_t position);
 // A scalar constant, rounded to the type.
 Val* constantOf(double value, DataType dtype);
 

@@ -14,6 +14,7 @@
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
 
@@ -115,12 +116,27 @@ class SlicePusher {
            (isByPosition(e) && e->kind() != ExprKind::ExpandOp && !isBoundary(e));
   }
 
-  // All that would be sliced is an input, or a constant.
+  // Of what is stacked: the part that is taken.
+  static TensorView* takenOfStack(const Expr* e, const Ranges& ranges) {
+    const auto* cat = tryAs<CatOp>(e);
+    if (cat == nullptr) {
+      return nullptr;
+    }
+    const Range& taken = ranges[static_cast<size_t>(cat->dim())];
+    const bool is_one =
+        taken.size != nullptr && taken.size->isOneInt() && taken.start->isConstInt();
+    return is_one ? stackedAt(cat, taken.start->intValue()) : nullptr;
+  }
+
+  // All that would be sliced is an input, or a constant, or stacked.
   bool reaches(const TensorView* tv, const Ranges& ranges) {
     if (tv->isFusionInput()) {
       return !tv->isCpuScalar();
     }
     const Expr* e = tv->definition();
+    if (takenOfStack(e, ranges) != nullptr) {
+      return std::ranges::count_if(ranges, [](const Range& r) { return r.size != nullptr; }) == 1;
+    }
     if (e == nullptr || !isSupported(e) || ++operations_ > kMostOperations) {
       return false;
     }
@@ -139,6 +155,9 @@ class SlicePusher {
   TensorView* sliced(TensorView* tv, const Ranges& ranges) {
     if (takesAll(ranges)) {
       return tv;
+    }
+    if (TensorView* part = takenOfStack(tv->definition(), ranges)) {
+      return part;
     }
     TensorView*& known = sliced_[{tv, ranges}];
     if (known == nullptr) {

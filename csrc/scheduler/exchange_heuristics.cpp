@@ -79,7 +79,7 @@ void ReductionChooser::limitVectorsAcross(int64_t rows) {
 // Whole rows of one block. Small blocks, of which several have room on an SM: some load while
 // others compute.
 bool ReductionChooser::exchangeRows() {
-  if (!analysis_.normalization || !analysis_.partials.empty()) {
+  if (!analysis_.partials.empty()) {
     return false;
   }
   auto saved = std::make_unique<ReductionParams>(*params_);

@@ -106,7 +106,11 @@ bool ReductionAnalysis::fitAll(const Fusion* fusion, std::string* why) {
   findCutDims(exprs);
   findStages(exprs);
   fastest_dim = isFastestDim(fusion, num_sets > 1 ? 0 : -1);
-  return std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); });
+  if (!std::all_of(exprs.begin(), exprs.end(), [&](const Expr* e) { return fits(e, why); })) {
+    return false;
+  }
+  findLoopOrder(fusion);
+  return true;
 }
 
 bool ReductionAnalysis::areRowsFastest(const Fusion* fusion, const RowDims& dims) const {
@@ -643,138 +647,6 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
       [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
       [&](const IterDomain* id) { return isShortDim(id); });
   return innermost == nullptr ? reduced.back() : isReducedDim(innermost);
-}
-
-// Dimensions of these fusions are what they are, or are sliced or padded.
-class ReductionAnalysis::Steps final : public DomainSteps {
- public:
-  explicit Steps(const ReductionAnalysis& analysis) : analysis_(analysis) {}
-
-  std::vector<DomainStep> stepsTo(DomainNumber number) const override {
-    std::vector<DomainStep> steps;
-    const auto it = analysis_.resizes_to_.find(number);
-    if (it != analysis_.resizes_to_.end()) {
-      for (const Resize* resize : it->second) {
-        steps.push_back({DomainStep::Kind::Resize, analysis_.numberOf(resize->in()), -1,
-                         resize->left(), resize->right()});
-      }
-    }
-    return steps;
-  }
-  bool isOne(DomainNumber /*number*/) const override {
-    return false;
-  }
-
- private:
-  const ReductionAnalysis& analysis_;
-};
-
-ReductionAnalysis::Kind ReductionAnalysis::kindOf(IdGroup group) const {
-  return short_groups_.count(group) != 0     ? Kind::Short
-         : reduced_groups_.count(group) != 0 ? Kind::AlongRow
-                                             : Kind::Kept;
-}
-
-// Of the reference's dimensions of these kinds, one kind after the other.
-ContiguousRun ReductionAnalysis::runOf(const TensorView* tv, const std::vector<Kind>& kinds) const {
-  std::vector<IdGroup> axes;
-  for (const Kind kind : kinds) {
-    for (const IterDomain* id : reference()->getLogicalDomain()) {
-      if (!id->isBroadcast() && kindOf(graph_.group(id)) == kind) {
-        axes.push_back(graph_.group(id));
-      }
-    }
-  }
-  std::vector<MemoryDigit> memory;
-  for (const MemoryDim& dim : memoryDims(tv)) {
-    memory.push_back({numberOf(dim.id), dim.id->extent(), dim.contiguous});
-  }
-  return nvfuser::contiguousRun(memory, axes, Steps(*this));
-}
-
-int64_t ReductionAnalysis::innermostDim(const TensorView* tv, bool along_reduced) const {
-  const Kind kind = along_reduced ? Kind::AlongRow : Kind::Kept;
-  const auto& dims = reference()->getLogicalDomain();
-  const auto innermost = std::find_if(dims.rbegin(), dims.rend(), [&](const IterDomain* id) {
-    return !id->isBroadcast() && kindOf(graph_.group(id)) == kind;
-  });
-  const auto own = logicalIds(tv);
-  const auto found = std::find_if(own.begin(), own.end(), [&](const IterDomain* id) {
-    return innermost != dims.rend() && !id->isBroadcast() && axisOf(id) == graph_.group(*innermost);
-  });
-  return found == own.end() ? -1 : found - own.begin();
-}
-
-std::vector<IterDomain*> ReductionAnalysis::contiguousRun(const TensorView* tv,
-                                                          bool along_reduced) const {
-  return dimsOfRun(tv, along_reduced ? Kind::AlongRow : Kind::Kept);
-}
-
-size_t ReductionAnalysis::longestRunAlongRows() const {
-  const Fusion* fusion = reference()->fusion();
-  size_t longest = 0;
-  for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
-    for (const Val* v : *tensors) {
-      if (v->isTensor() && hasAllDims(v->as<TensorView>())) {
-        longest = std::max(longest, contiguousRun(v->as<TensorView>(), true).size());
-      }
-    }
-  }
-  return longest;
-}
-
-std::vector<IterDomain*> ReductionAnalysis::contiguousShortRun(const TensorView* tv) const {
-  return dimsOfRun(tv, Kind::Short);
-}
-
-std::vector<IterDomain*> ReductionAnalysis::dimsOfRun(const TensorView* tv, Kind kind) const {
-  const std::vector<MemoryDim> memory = memoryDims(tv);
-  const size_t digits = runOf(tv, {kind}).digits;
-  std::vector<IterDomain*> out;
-  for (size_t i = 0; i < digits; ++i) {
-    out.push_back(memory[memory.size() - 1 - i].id);
-  }
-  return out;
-}
-
-bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
-  std::unordered_set<IdGroup> own;
-  for (const IterDomain* id : logicalIds(tv)) {
-    if (!id->isBroadcast()) {
-      own.insert(graph_.group(id));
-    }
-  }
-  return !isCut(tv) && own.size() == reference_dims_.size() &&
-         std::all_of(reference_dims_.begin(), reference_dims_.end(),
-                     [&](const auto& dim) { return own.count(dim.first) != 0; });
-}
-
-std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
-  std::vector<int64_t> across;
-  bool any_along = false;
-  const auto add = [&](const Val* v, size_t position) {
-    const auto* tv = tryAs<TensorView>(v);
-    if (tv == nullptr || dataTypeSizeBits(tv->dtype()) < 8) {
-      return;
-    }
-    any_along = any_along || liesAlongRows(tv);
-    const bool is_written_over = position >= fusion->inputs().size() && tv->isFusionInput();
-    if (liesAcrossRows(tv) && !isLookedUp(tv) && !is_written_over) {
-      across.push_back(static_cast<int64_t>(position));
-    }
-  };
-  for (size_t i = 0; i < fusion->inputs().size(); ++i) {
-    add(fusion->inputs()[i], i);
-  }
-  for (size_t i = 0; i < fusion->outputs().size(); ++i) {
-    add(fusion->outputs()[i], fusion->inputs().size() + i);
-  }
-  return any_along && !hasShortDims() && !hasSubrows() ? across : std::vector<int64_t>{};
-}
-
-bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {
-  const ContiguousRun run = runOf(tv, {Kind::Kept, Kind::AlongRow});
-  return !isCut(tv) && run.isOnePiece() && run.digits == memoryDims(tv).size();
 }
 
 } // namespace nvfuser

@@ -14,6 +14,7 @@
 #include <segment/segment.h>
 #include <transform/tensor_graph.h>
 
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -48,6 +49,9 @@ class ReductionAnalysis {
   TensorView* reference() const {
     return reference_;
   }
+  // Its dimensions of one kind (kept, or reduced), as their loops nest: in the order that they have
+  // in memory.
+  void orderAsLoops(std::vector<IterDomain*>& ids) const;
   int stage(const TensorView* tv) const {
     return stages_.at(tv);
   }
@@ -176,10 +180,12 @@ class ReductionAnalysis {
   bool hasAllDims(const TensorView* tv) const;
   enum class Kind : uint8_t { Kept, AlongRow, Short };
   Kind kindOf(IdGroup group) const;
+  void findLoopOrder(const Fusion* fusion);
   ContiguousRun runOf(const TensorView* tv, const std::vector<Kind>& kinds) const;
   std::vector<IterDomain*> dimsOfRun(const TensorView* tv, Kind kind) const;
 
   TensorView* reference_ = nullptr;
+  std::map<Kind, std::vector<IdGroup>> axes_; // the reference's, as their loops nest
   IdGraph graph_;
   IdGraph sizes_; // all in one group have one size
   std::unordered_map<IdGroup, const IterDomain*> reference_dims_;

@@ -83,6 +83,8 @@ void ReferenceLoops::schedule(TensorView* reference,
                                              : kept)
         .push_back(id);
   }
+  analysis_.orderAsLoops(kept);
+  analysis_.orderAsLoops(reduced);
   short_ = mergeAll(of_thread);
   subrows_ = mergeAll(of_row);
   IterDomain* rows = mergeAll(kept);

@@ -3,8 +3,8 @@
 //
 // A tile in shared memory is stored along dimension 2. It is written and read by whole vectors on
 // one side and by single elements on the other, where the threads of a warp have different
-// positions of dimension 1: these go to different banks because the vectors of a row are permuted
-// by the row (a swizzle).
+// positions of dimension 1: these go to different banks because the vectors of a row, or of a few
+// short ones, are permuted by the row (a swizzle).
 #include <scheduler/tile_exchange.h>
 
 #include <base/integer_math.h>
@@ -69,9 +69,17 @@ int64_t TileExchange::chunkWidth(DataType dtype) const {
   return std::clamp<int64_t>(bytes / dataTypeSizeBytes(dtype), 1, tile_2);
 }
 
-// Of a row, by the vectors of dimension 1.
+// That share what the banks hold, a register for each lane, if a row is shorter: neighbours of one
+// vector of dimension 1.
+int64_t TileExchange::rowsOfLine(DataType dtype) const {
+  const int64_t rows = kWarp * kRegisterBytes / (tile_2 * dataTypeSizeBytes(dtype));
+  return std::min(powerOfTwoUpTo(std::max<int64_t>(rows, 1)), vector_1);
+}
+
+// Of the rows of a line, by the vectors of dimension 1.
 int64_t TileExchange::permutedChunks(DataType dtype) const {
-  return std::min(powerOfTwoFrom(ceilDiv(tile_1, vector_1)), tile_2 / chunkWidth(dtype));
+  const int64_t chunks = tile_2 / chunkWidth(dtype) * rowsOfLine(dtype);
+  return std::min(powerOfTwoFrom(ceilDiv(tile_1, vector_1)), chunks);
 }
 
 int64_t TileExchange::bytes(DataType dtype) const {
@@ -79,8 +87,8 @@ int64_t TileExchange::bytes(DataType dtype) const {
   return vectors * vector_1 * tile_2 * dataTypeSizeBytes(dtype);
 }
 
-// Rows along dimension 2, whose chunks are permuted by the vector of dimension 1 that the row
-// belongs to, where there are banks.
+// Rows along dimension 2, several in a line if they are short, whose chunks are permuted by the
+// vector of dimension 1 that the row belongs to, where there are banks.
 void TileExchange::allocate(TensorView* shared, const TileAxes& axes) const {
   IterDomain* row = axes.dimension_1;
   IterDomain* column = axes.dimension_2;
@@ -92,6 +100,9 @@ void TileExchange::allocate(TensorView* shared, const TileAxes& axes) const {
     const int64_t permuted = permutedChunks(shared->dtype());
     IterDomain* row_in_vector = splitOff(row, vector_1);
     IterDomain* in_chunk = splitOff(column, chunkWidth(shared->dtype()));
+    if (const int64_t together = rowsOfLine(shared->dtype()); together > 1) {
+      column = IterDomain::merge(splitOff(row_in_vector, together), column);
+    }
     IterDomain* row_low = splitOff(row, permuted);
     IterDomain* column_low = splitOff(column, permuted);
     auto [row_out, column_out] = IterDomain::swizzle(SwizzleType::Xor, row_low, column_low);

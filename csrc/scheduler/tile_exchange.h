@@ -53,6 +53,7 @@ class TileExchange {
 
  private:
   int64_t chunkWidth(DataType dtype) const;
+  int64_t rowsOfLine(DataType dtype) const;
   int64_t permutedChunks(DataType dtype) const;
 };
 

@@ -321,3 +321,53 @@ def test_backward_of_odd_images(adversarial: None) -> None:
     assert exchanged(fd, inputs) == [[0], []]
     text = fd.fec.get_cuda_kernel(inputs)
     assert "copyAsync" in text
+
+
+PATCHES = [(3, 24, 4, 8), (2, 48, 8, 8), (1, 144, 16, 4), (2, 20, 6, 10)]
+
+
+def patched(x: Tensor) -> Tensor:
+    """[n, c, h, w] to [n * 4, h / 2 * w / 2, c]: each 2 by 2 pixels belong to 4 sequences."""
+    n, c, h, w = x.shape
+    parts = x.reshape(n, c, h // 2, 2, w // 2, 2).permute(0, 3, 5, 2, 4, 1)
+    return parts.reshape(4 * n, h * w // 4, c)
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
+def test_rows_in_another_order_than_in_memory(adversarial: None, dtype: torch.dtype) -> None:
+    """The kernel goes through the rows in the order of the tensor that lies across them."""
+    for sizes in PATCHES:
+        x = image(sizes, False, dtype)
+        n, c, h, w = sizes
+        with FusionDefinition() as fd:
+            o = fd.ops
+            parts = o.reshape(fd.from_pytorch(x, static_sizes=True), [n, c, h // 2, 2, w // 2, 2])
+            rows = o.reshape(o.permute(parts, [0, 3, 5, 2, 4, 1]), [4 * n, h * w // 4, c])
+            rows = o.cast(rows, DataType.Float)
+            var, mean = o.var_mean(rows, [2], correction=0, keepdim=True)
+            y = o.mul(o.sub(rows, mean), o.rsqrt(o.add(var, 1e-5)))
+            fd.add_output(o.cast(y, TYPES[dtype]))
+        (out,) = fd.execute([x])
+        close(out, torch.nn.functional.layer_norm(patched(x).double(), (c,)))
+        assert exchanged(fd, [x]) == [[0]], sizes
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
+@pytest.mark.parametrize("sizes", [(3, 24, 8, 8), (2, 40, 7, 9), (4, 64, 28, 28), (2, 16, 5, 3)])
+def test_sums_beside_a_result_in_another_order(
+    adversarial: None, dtype: torch.dtype, sizes: tuple[int, ...]
+) -> None:
+    """Channels last to first, and the mean of each channel: a reduction of whole rows."""
+    x = image(sizes, True, dtype)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        y = o.permute(o.relu(fd.from_pytorch(x, static_sizes=True)), [0, 3, 1, 2])
+        fd.add_output(o.set(y))
+        fd.add_output(o.sum(o.cast(y, DataType.Float), [2, 3]))
+    out, total = fd.execute([x])
+    expected = x.relu().movedim(-1, 1)
+    assert torch.equal(out, expected)
+    close(total, expected.double().sum((2, 3)), sizes[2] * sizes[3])
+    assert exchanged(fd, [x]) == [[0]]
