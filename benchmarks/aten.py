@@ -533,4 +533,7 @@ class Writer:
     _bmm = _mm
 
     def _addmm(self, bias: Any, x: Any, y: Any) -> Any:
+        """A linear layer, whose weight the graph transposes."""
+        if self.operands[0].dim() == 1:
+            return self.ops.linear(x, self.ops.permute(y, [1, 0]), bias)
         return self.ops.add(self.ops.matmul(x, y), bias)

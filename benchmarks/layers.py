@@ -36,11 +36,17 @@ from further_layer_cases import FURTHER_LAYERS
 from layer_cases import LAYERS, Layer
 from layer_forms import AS_IT_IS, FORMS, in_form
 from nvfuse_direct import explain
+from region_cases import REGION_LAYERS
 from run import relative_error
 from timing import Call, Stopwatch
 from unseen_layer_cases import UNSEEN_LAYERS
 
-SETS = {"known": LAYERS, "unseen": UNSEEN_LAYERS, "further": FURTHER_LAYERS}
+SETS = {
+    "known": LAYERS,
+    "unseen": UNSEEN_LAYERS,
+    "further": FURTHER_LAYERS,
+    "regions": REGION_LAYERS,
+}
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.
 TOLERANCE = {torch.bfloat16: 2.0**-6, torch.float: 1e-3}

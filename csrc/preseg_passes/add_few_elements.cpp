@@ -142,9 +142,8 @@ class FewElements {
   bool isAlone(const Operands& operands) const {
     return operands.are_followed &&
            std::all_of(operands.dims_of.begin(), operands.dims_of.end(), [&](const auto& each) {
-             return std::ranges::all_of(each.first->uses(), [&](const Expr* use) {
-               return isOfCandidate(use);
-             });
+             return std::ranges::all_of(each.first->uses(),
+                                        [&](const Expr* use) { return isOfCandidate(use); });
            });
   }
 

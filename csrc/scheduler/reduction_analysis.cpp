@@ -164,7 +164,40 @@ void ReductionAnalysis::findKinds(const Fusion* fusion) {
   }
 }
 
-// Takes the sets of reductions as one, if they fit and none of them depends on another one.
+// Something of one set is computed of what another one reduces.
+bool ReductionAnalysis::haveSetsInCommon(const Fusion* fusion) const {
+  std::unordered_map<const TensorView*, uint64_t> reduced_by; // a bit for each set
+  for (const Expr* e : fusion->exprs()) {
+    uint64_t sets = 0;
+    for (const TensorView* in : tensorInputs(e)) {
+      sets |= reduced_by[in];
+    }
+    for (const TensorView* out : tensorOutputs(e)) {
+      const int set = setOf(out);
+      const uint64_t own = set < 0 ? 0 : uint64_t{1} << set;
+      if (set >= 0 && (sets & ~own) != 0) {
+        return true;
+      }
+      reduced_by[out] = sets | (isReduction(e) ? own : 0);
+    }
+  }
+  return false;
+}
+
+// Rows that are kept of several sets share the registers: short ones, or what is read once only
+// that way.
+bool ReductionAnalysis::fitTogether(const Fusion* fusion) const {
+  constexpr int64_t kLongestRowBesideOthers = 8192; // [docs/measurements/normalizations.md]
+  int64_t row = 1;
+  for (const IterDomain* id : reference_->getLogicalDomain()) {
+    if (id->isReduction() && !id->isBroadcast()) {
+      row *= id->extent()->isConstInt() ? id->extent()->intValue() : kLongestRowBesideOthers + 1;
+    }
+  }
+  return !normalization || row <= kLongestRowBesideOthers || haveSetsInCommon(fusion);
+}
+
+// Takes the sets of reductions as one, if they fit.
 bool ReductionAnalysis::joinSets(Fusion* fusion) {
   // Each has loops of its own: what one kernel has time and registers for
   // [hand, see machine.h].
@@ -187,7 +220,7 @@ bool ReductionAnalysis::joinSets(Fusion* fusion) {
     return false;
   }
   std::string ignored;
-  if (!fitAll(fusion, &ignored) || normalization) {
+  if (!fitAll(fusion, &ignored) || !fitTogether(fusion)) {
     return false;
   }
   for (int set = 1; set < num_sets; ++set) {

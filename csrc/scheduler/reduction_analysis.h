@@ -42,7 +42,7 @@ class ReductionAnalysis {
   std::vector<TensorView*> partials;
   // Tensors at which a cut separates what doesn't fit together.
   ConflictingTensors conflicts;
-  // Sets of reductions that have nothing to do with each other (ReductionSets).
+  // Sets of reductions whose reduced dimensions have nothing to do with each other (ReductionSets).
   int num_sets = 1;
 
   // The widest reduction of rows. There is one if `why` stayed empty.
@@ -161,6 +161,8 @@ class ReductionAnalysis {
   bool reducesSubrows(const TensorView* tv) const;
   bool hasAllOf(const TensorView* tv, const std::unordered_set<IdGroup>& seen,
                 std::string* why) const;
+  bool haveSetsInCommon(const Fusion* fusion) const;
+  bool fitTogether(const Fusion* fusion) const;
   bool joinSets(Fusion* fusion);
   bool mapsToReference(const TensorView* other);
   bool fits(const Expr* e, std::string* why) const;

@@ -30,6 +30,7 @@ class ReductionChooser {
 
  private:
   int64_t mostElements() const;
+  int64_t elementsOfPosition() const;
   int64_t elementsOfThread() const;
   int64_t fewerElements() const;
   int64_t largeBlock() const;

@@ -14,6 +14,7 @@
 #include <scheduler/stage_splitter.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace nvfuser::reduction {
 
@@ -107,13 +108,17 @@ int64_t ReductionChooser::mostElements() const {
   return 2 * elementsOfThread();
 }
 
-// Positions of a row, with all that a thread has of each.
+// Of a position of a row a thread has all, and of the rows of several sets.
+int64_t ReductionChooser::elementsOfPosition() const {
+  return analysis_.shortElements() * (analysis_.normalization ? analysis_.num_sets : 1);
+}
+
 int64_t ReductionChooser::elementsOfThread() const {
-  return std::max<int64_t>(machine_.elementsOfThread() / analysis_.shortElements(), 1);
+  return std::max<int64_t>(machine_.elementsOfThread() / elementsOfPosition(), 1);
 }
 
 int64_t ReductionChooser::fewerElements() const {
-  return std::max<int64_t>(machine_.fewerElements() / analysis_.shortElements(), 1);
+  return std::max<int64_t>(machine_.fewerElements() / elementsOfPosition(), 1);
 }
 
 int64_t ReductionChooser::largeBlock() const {
@@ -148,7 +153,8 @@ int64_t ReductionChooser::widthOfRun(const TensorView* tv, const std::vector<Ite
 void ReductionChooser::chooseVectors() {
   int64_t widest = 1;
   bool any_short = false;
-  // Reductions that have nothing to do with each other run one after the other.
+  // Reductions that have nothing to do with each other run one after the other, but rows that are
+  // kept are there together.
   std::vector<double> bytes_of_set(static_cast<size_t>(analysis_.num_sets), 0.0);
   auto add = [&](const Val* v, bool is_output) {
     int64_t width = 1;
@@ -186,7 +192,10 @@ void ReductionChooser::chooseVectors() {
   // far apart in what lies along short dimensions.
   limitVectors(any_short ? 1 : kElementsOfVector);
   limitVectors(vectorByLines(vector_));
-  bytes_per_element_ = std::max(*std::max_element(bytes_of_set.begin(), bytes_of_set.end()), 1.0);
+  const double bytes = analysis_.normalization
+                           ? std::accumulate(bytes_of_set.begin(), bytes_of_set.end(), 0.0)
+                           : *std::max_element(bytes_of_set.begin(), bytes_of_set.end());
+  bytes_per_element_ = std::max(bytes, 1.0);
 }
 
 // Vectors that few tensors gain from are paid for by those that are read element by element:

@@ -98,7 +98,8 @@ void ReductionAnalysis::orderAsLoops(std::vector<IterDomain*>& ids) const {
   const auto placeOf = [&](const IterDomain* id) {
     const IdGroup g = graph_.group(id);
     const auto of_kind = axes_.find(kindOf(g));
-    return of_kind == axes_.end() ? 0 : std::ranges::find(of_kind->second, g) - of_kind->second.begin();
+    return of_kind == axes_.end() ? 0
+                                  : std::ranges::find(of_kind->second, g) - of_kind->second.begin();
   };
   std::ranges::stable_sort(ids, {}, placeOf);
 }

@@ -24,9 +24,9 @@ std::set<IdGroup> subrowDimsOf(const TensorView* reference,
                                const std::vector<TensorView*>& reductions, const IdGraph& graph);
 
 // Reductions whose reduced dimensions have nothing to do with each other, such as the sums of two
-// tensors that nothing else connects. They share a kernel if these dimensions are equally many,
-// equally large and in the same order: each set of them gets loops of its own, which are all
-// scheduled like those of the first set.
+// tensors that nothing else connects, or the statistics of one tensor that scale another one. They
+// share a kernel if these dimensions are equally many, equally large and in the same order: each
+// set of them gets loops of its own, which are all scheduled like those of the first set.
 class ReductionSets {
  public:
   // Sets over the dimensions of a permissive graph; none if some reduced dimensions are common to

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reductions that nothing connects: equal shapes share a kernel, all others have their own."""
+"""Reductions of different dimensions: equal shapes share a kernel, all others have their own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -110,6 +111,35 @@ def feeding(fd: FusionDefinition, x: object, y: object) -> list:
     return [ops.sum(ops.add(y, total), [1])]
 
 
+def normalized(ops: Any, x: Any) -> Any:
+    var, mean = ops.var_mean(x, [1], correction=0, keepdim=True)
+    return ops.mul(ops.sub(x, mean), ops.rsqrt(ops.add(var, 1e-3)))
+
+
+def norms(fd: FusionDefinition, x: object, y: object) -> list:
+    return [normalized(fd.ops, x), normalized(fd.ops, y)]
+
+
+def layer_norms(x: Tensor, y: Tensor) -> list[Tensor]:
+    return [torch.nn.functional.layer_norm(t, t.shape[1:], eps=1e-3) for t in (x, y)]
+
+
+def restyled(fd: FusionDefinition, x: object, y: object) -> list:
+    """One with the mean of the other, and what that takes of the other itself."""
+    ops = fd.ops
+    _, mean = ops.var_mean(y, [1], correction=0, keepdim=True)
+    return [ops.add(normalized(ops, x), mean), ops.mul(ops.sub(y, mean), ops.max(x, [1], True))]
+
+
+def restyled_exactly(x: Tensor, y: Tensor) -> list[Tensor]:
+    mean = y.mean(1, keepdim=True)
+    return [layer_norms(x, y)[0] + mean, (y - mean) * x.amax(1, keepdim=True)]
+
+
+def pair(rows: int, length: int, dtype: torch.dtype = torch.float) -> list[Tensor]:
+    return [values([rows, length], k, dtype) for k in (1, 2)]
+
+
 def crossing(fd: FusionDefinition, x: object, y: object) -> list:
     return [fd.ops.sum(x, [0]), fd.ops.sum(y, [1])]
 
@@ -211,8 +241,14 @@ CASES = {
         [values([40, 64], 1), values([40, 64], 2)],
         feeding,
         lambda x, y: [(y + x.sum(1, keepdim=True)).sum(1)],
-        2,
+        1,
     ),
+    "norms": Case(pair(65, 130), norms, layer_norms, 1),
+    "norms_of_odd_rows": Case(pair(31, 257), norms, layer_norms, 1),
+    "norms_of_long_rows": Case(pair(3, 16384), norms, layer_norms, 2),
+    "restyled": Case(pair(40, 64), restyled, restyled_exactly, 1),
+    "restyled_odd": Case(pair(7, 1001), restyled, restyled_exactly, 1),
+    "restyled_long": Case(pair(2, 40000), restyled, restyled_exactly, 1),
     "rows_and_columns": Case(
         [values([64, 64], 1), values([64, 64], 2)], crossing, lambda x, y: [x.sum(0), y.sum(1)], 2
     ),
