@@ -53,10 +53,11 @@ Dims fewReducedDims(const Expr* e) {
     if (!id->isReduction()) {
       continue;
     }
-    if (id->isBroadcast() || !id->extent()->isConstInt()) {
+    const IterDomain* reduced = to_in.at(id);
+    if (reduced->isBroadcast() || !reduced->extent()->isConstInt()) {
       return {};
     }
-    dims.insert(static_cast<size_t>(std::find(in.begin(), in.end(), to_in.at(id)) - in.begin()));
+    dims.insert(static_cast<size_t>(std::find(in.begin(), in.end(), reduced) - in.begin()));
   }
   const int64_t elements = elementsOf(op->in(), dims);
   return elements > 1 && elements <= kMostStacked ? dims : Dims{};

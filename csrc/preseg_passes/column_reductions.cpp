@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -154,9 +155,60 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
   return columns;
 }
 
-bool reducesRowsOnce(Fusion* fusion) {
+namespace {
+
+// What kernels may compute together: operations between libraries, and those that read one input
+// which has the rows.
+class Regions {
+ public:
+  template <class HasRows>
+  Regions(const Fusion* fusion, HasRows has_rows) {
+    for (const Val* in : fusion->inputs()) {
+      const Expr* reader = nullptr;
+      for (const Expr* use : in->isTensor() && has_rows(in->as<TensorView>())
+                                 ? fusion->liveUses(in)
+                                 : std::vector<Expr*>{}) {
+        if (use->kind() != ExprKind::LibraryOp) {
+          reader = reader == nullptr ? use : reader;
+          join(use, reader);
+        }
+      }
+    }
+    for (const Expr* e : fusion->exprs()) {
+      for (const Val* in : e->inputs()) {
+        const Expr* maker = in->isTensor() ? in->definition() : nullptr;
+        const bool is_cut = maker == nullptr || maker->kind() == ExprKind::LibraryOp ||
+                            e->kind() == ExprKind::LibraryOp ||
+                            (in->isFusionOutput() && !fusion->isReturned(in));
+        if (!is_cut) {
+          join(e, maker);
+        }
+      }
+    }
+  }
+
+  // The same for all of a region.
+  const Expr* first(const Expr* e) {
+    auto it = first_of_.find(e);
+    while (it != first_of_.end() && it->second != e) {
+      e = it->second;
+      it = first_of_.find(e);
+    }
+    return e;
+  }
+
+ private:
+  void join(const Expr* a, const Expr* b) {
+    first_of_[first(a)] = first(b);
+  }
+
+  std::unordered_map<const Expr*, const Expr*> first_of_;
+};
+
+// Whether no reduction of rows depends on another one, and none has several results.
+bool reducesRowsOnce(const std::vector<const Expr*>& exprs) {
   std::unordered_set<const Val*> reduced; // what depends on one
-  for (const Expr* e : fusion->exprs()) {
+  for (const Expr* e : exprs) {
     const bool depends = std::any_of(e->inputs().begin(), e->inputs().end(),
                                      [&](const Val* in) { return reduced.count(in) != 0; });
     const bool reduces = isReduction(e) && reducesRows(e->output(0)->as<TensorView>());
@@ -170,36 +222,81 @@ bool reducesRowsOnce(Fusion* fusion) {
   return true;
 }
 
-std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
-  IdGraph graph;
-  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
-  if (columns.empty()) {
-    return std::nullopt;
+// Tensors in memory that these read.
+std::vector<const TensorView*> readBy(const std::vector<const Expr*>& exprs) {
+  std::unordered_set<const Val*> made;
+  std::vector<const TensorView*> out;
+  for (const Expr* e : exprs) {
+    for (const TensorView* in : tensorInputs(e)) {
+      if (made.insert(in).second) {
+        out.push_back(in);
+      }
+    }
+    made.insert(e->outputs().begin(), e->outputs().end());
   }
+  return out;
+}
+
+RowsAndColumns rowsAndColumnsOf(const std::vector<const Expr*>& exprs,
+                                const std::vector<const ReductionOp*>& columns,
+                                const RowDims& row_dims, const IdGraph& graph) {
   RowsAndColumns out;
-  const RowDims row_dims = rowDimsOf(fusion, graph);
   for (const ReductionOp* op : columns) {
     out.sums += elementsOfPosition(op->out(), row_dims, graph);
   }
-  out.reduced_once = reducesRowsOnce(fusion);
+  out.reduced_once = reducesRowsOnce(exprs);
   const ReducedAndKept dims = dimsOf(columns.front()->out(), graph);
-  for (const Val* in : fusion->inputs()) {
-    if (in->isTensor()) {
-      const ReducedAndKept own = dimsOf(in->as<TensorView>(), graph);
-      const auto has = [&](const std::set<IdGroup>& groups) {
-        return std::any_of(own.kept.begin(), own.kept.end(),
-                           [&](const IdGroup& group) { return groups.count(group) != 0; });
-      };
-      if (has(dims.reduced) && has(dims.kept)) {
-        out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1) *
-                         elementsOfPosition(in->as<TensorView>(), row_dims, graph);
-      }
+  for (const TensorView* in : readBy(exprs)) {
+    const ReducedAndKept own = dimsOf(in, graph);
+    const auto has = [&](const std::set<IdGroup>& groups) {
+      return std::any_of(own.kept.begin(), own.kept.end(),
+                         [&](const IdGroup& group) { return groups.count(group) != 0; });
+    };
+    if (has(dims.reduced) && has(dims.kept)) {
+      out.row_bytes += std::max<int64_t>(dataTypeSizeBits(in->dtype()) / 8, 1) *
+                       elementsOfPosition(in, row_dims, graph);
     }
   }
   for (const IterDomain* id : columns.front()->out()->getLogicalDomain()) {
     if (row_dims.within_thread.count(graph.group(id)) == 0) {
       (id->isReduction() ? out.rows : out.columns).push_back(id->getMaybeExpandedExtent());
     }
+  }
+  return out;
+}
+
+} // namespace
+
+std::vector<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
+  IdGraph graph;
+  const std::vector<ReductionOp*> columns = columnReductions(fusion, graph);
+  if (columns.empty()) {
+    return {};
+  }
+  const RowDims row_dims = rowDimsOf(fusion, graph);
+  Regions regions(fusion, [&](const TensorView* in) {
+    const std::set<IdGroup> own = dimsOf(in, graph).kept;
+    return std::any_of(columns.begin(), columns.end(), [&](const ReductionOp* op) {
+      const ReducedAndKept dims = dimsOf(op->out(), graph);
+      return std::ranges::includes(own, dims.reduced) && std::ranges::includes(own, dims.kept);
+    });
+  });
+  std::unordered_map<const Expr*, std::vector<const Expr*>> exprs_of;
+  for (const Expr* e : fusion->exprs()) {
+    exprs_of[regions.first(e)].push_back(e);
+  }
+  std::vector<const Expr*> found;
+  std::unordered_map<const Expr*, std::vector<const ReductionOp*>> columns_of;
+  for (const ReductionOp* op : columns) {
+    const Expr* region = regions.first(op);
+    if (columns_of[region].empty()) {
+      found.push_back(region);
+    }
+    columns_of[region].push_back(op);
+  }
+  std::vector<RowsAndColumns> out;
+  for (const Expr* region : found) {
+    out.push_back(rowsAndColumnsOf(exprs_of[region], columns_of[region], row_dims, graph));
   }
   return out;
 }

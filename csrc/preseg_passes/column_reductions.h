@@ -6,7 +6,6 @@
 #include <fusion.h>
 #include <id_model/id_graph.h>
 
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,14 +19,14 @@ bool isPartialReduction(const TensorView* tv);
 struct RowsAndColumns {
   std::vector<Val*> rows;
   std::vector<Val*> columns;
-  int64_t sums = 0;         // of columns, for each position along a row
-  int64_t row_bytes = 0;    // of a position of all the inputs that have both rows and columns
-  bool reduced_once = true; // see reducesRowsOnce
+  int64_t sums = 0;      // of columns, for each position along a row
+  int64_t row_bytes = 0; // of a position of all the inputs that have both rows and columns
+  // No reduction of rows depends on another one, and none has several results.
+  bool reduced_once = true;
 };
-// Nullopt if the fusion has no column reduction next to a row reduction over the same dimensions.
-std::optional<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
-// Whether no reduction of rows depends on another one, and none has several results.
-bool reducesRowsOnce(Fusion* fusion);
+// Of each region of the fusion between libraries that has column reductions next to row reductions
+// over the same dimensions.
+std::vector<RowsAndColumns> findRowsAndColumns(Fusion* fusion);
 
 // Which dimensions a tensor has that are reduced and that are not; broadcasts count as neither.
 struct ReducedAndKept {

@@ -400,6 +400,12 @@ class ViewMover {
     auto* made = instead_.at(returned)->as<TensorView>();
     const bool is_reordered =
         returned->domain()->hasAllocation() || made->domain()->hasAllocation();
+    if (!is_reordered && made->isFusionOutput() && made_.count(made) != 0) {
+      fusion_->removeOutput(returned); // both are the same memory
+      returned->setMemoryType(MemoryType::Local);
+      moved_.makeInstead(returned, made);
+      return;
+    }
     if (made->isFusionInput() || (is_reordered && made->hasReduction()) ||
         !made_.insert(made).second) {
       made = set(made);

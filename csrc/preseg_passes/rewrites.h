@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 namespace nvfuser {
 
@@ -23,6 +24,14 @@ struct Rewrites {
   // The rows of a group lie next to each other; otherwise groups take so many of them in turn.
   bool neighbouring_rows = false;
   int64_t rows_at_once = 1;
+  // Of reductions of so many columns, a constant, that have other groups than partial_sums and
+  // rows_at_once say: a block, or a model region, has norms of several widths.
+  struct Groups {
+    int64_t count = 0;
+    int64_t rows_at_once = 1;
+    bool operator==(const Groups&) const = default;
+  };
+  std::map<int64_t, Groups> groups_of_columns;
   // A bit for each scatter, in their order, that updates memory which another kernel has filled.
   uint64_t scatters_in_place = 0;
   // A bit for each topk that reductions can compute (generatableTopKs), in their order: it is.

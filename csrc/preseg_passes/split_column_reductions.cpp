@@ -20,7 +20,7 @@ IterDomain* reducedPart(Val* extent) {
 // Group g of `factor` has rows g, g + factor, ..., where several at once count as one, or
 // neighbouring ones.
 TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* factor,
-                        const Rewrites& wanted) {
+                        int64_t rows_at_once, bool neighbouring_rows) {
   std::vector<IterDomain*> root;
   std::vector<IterDomain*> kept;
   IterDomain* rows = nullptr;
@@ -34,8 +34,8 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
     }
   }
   IterDomain* at_once = nullptr;
-  if (wanted.rows_at_once > 1) {
-    Val* count = IrBuilder::index(wanted.rows_at_once);
+  if (rows_at_once > 1) {
+    Val* count = IrBuilder::index(rows_at_once);
     IterDomain* iterations = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), count));
     at_once = reducedPart(count);
     IrBuilder::create<Split>(iterations, at_once, rows, count, /*inner_split=*/true);
@@ -43,7 +43,7 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
   }
   IterDomain* own_rows = reducedPart(IrBuilder::ceilDivExpr(rows->extent(), factor));
   IterDomain* group = IterDomainBuilder(factor).build();
-  if (wanted.neighbouring_rows) {
+  if (neighbouring_rows) {
     IrBuilder::create<Split>(group, own_rows, rows, factor, /*inner_split=*/false);
   } else {
     IrBuilder::create<Split>(own_rows, group, rows, factor, /*inner_split=*/true);
@@ -63,15 +63,28 @@ TensorView* makePartial(const TensorView* out, const ReductionOp* op, Val* facto
 
 // `groups` makes the number of groups anew each time if that is a constant.
 template <class Groups>
-void split(Fusion* fusion, ReductionOp* op, Groups groups, const Rewrites& wanted) {
+void split(Fusion* fusion, ReductionOp* op, Groups groups, int64_t rows_at_once,
+           bool neighbouring_rows) {
   TensorView* out = op->out();
-  TensorView* partial = makePartial(out, op, groups(), wanted);
+  TensorView* partial = makePartial(out, op, groups(), rows_at_once, neighbouring_rows);
   IterDomain* over_groups = IterDomainBuilder(groups()).iterType(IterType::Reduction).build();
   const OpType combine = op->op();
   Val* init = op->init();
   fusion->removeExpr(op);
   out->setDomain(out->domain()->copyOfKept({over_groups}));
   IrBuilder::create<ReductionOp>(combine, init, out, partial);
+}
+
+// 0: not known.
+int64_t columnsOf(const ReductionOp* op) {
+  int64_t columns = 1;
+  for (const IterDomain* id : op->out()->getLogicalDomain()) {
+    if (!id->isReduction()) {
+      columns *=
+          id->getMaybeExpandedExtent()->isConstInt() ? id->getMaybeExpandedExtent()->intValue() : 0;
+    }
+  }
+  return columns;
 }
 
 } // namespace
@@ -83,9 +96,14 @@ Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted) {
   const bool any_number = wanted.partial_sums == Rewrites::kAnyNumber;
   Val* number = any_number && !columns.empty() ? IrBuilder::create<Val>(DataType::Index) : nullptr;
   for (ReductionOp* op : columns) {
+    const auto own = wanted.groups_of_columns.find(columnsOf(op));
+    const Rewrites::Groups groups =
+        own != wanted.groups_of_columns.end()
+            ? own->second
+            : Rewrites::Groups{wanted.partial_sums, wanted.rows_at_once};
     split(
-        fusion, op, [&] { return any_number ? number : IrBuilder::index(wanted.partial_sums); },
-        wanted);
+        fusion, op, [&] { return any_number ? number : IrBuilder::index(groups.count); },
+        groups.rows_at_once, wanted.neighbouring_rows);
   }
   return number;
 }

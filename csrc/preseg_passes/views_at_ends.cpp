@@ -201,8 +201,29 @@ bool isMadeByLibrary(const Val* tensor) {
   return tryAs<LibraryOp>(tensor->definition()) != nullptr;
 }
 
-// A reshape, or one that adds or removes dimensions of size 1; or the copy of a result, which
-// share_common_expressions.cpp makes of one that is equal, or of what a library makes.
+// A library reads it, perhaps as a view.
+bool isReadByLibrary(const Val* tensor) {
+  return std::ranges::any_of(tensor->uses(), [](const Expr* use) {
+    const bool is_view = use->kind() == ExprKind::ReshapeOp || use->kind() == ExprKind::SqueezeOp ||
+                         use->kind() == ExprKind::BroadcastOp || isPlainCopy(use) ||
+                         !permutationOf(use).empty();
+    return use->kind() == ExprKind::LibraryOp ||
+           (is_view && !use->output(0)->isFusionOutput() && isReadByLibrary(use->output(0)));
+  });
+}
+
+// Whoever else needs it; or it is a view of what is.
+bool isInMemory(const Val* tensor) {
+  const Expr* e = tensor->definition();
+  const bool is_view =
+      e != nullptr && (e->kind() == ExprKind::ReshapeOp || e->kind() == ExprKind::SqueezeOp ||
+                       e->kind() == ExprKind::BroadcastOp);
+  return tensor->isFusionOutput() || isMadeByLibrary(tensor) || isReadByLibrary(tensor) ||
+         (is_view && isInMemory(e->input(0)));
+}
+
+// A reshape, or one that adds or removes dimensions of size 1; or the copy of what is in memory,
+// such as share_common_expressions.cpp makes of an equal result.
 bool keepsElements(const Expr* e) {
   if (e->kind() == ExprKind::ReshapeOp) {
     return true;
@@ -210,24 +231,70 @@ bool keepsElements(const Expr* e) {
   const auto* squeeze = tryAs<SqueezeOp>(e);
   return e->kind() == ExprKind::BroadcastOp ||
          (squeeze != nullptr && !squeeze->squeezeExpanded()) ||
-         (isPlainCopy(e) && (e->input(0)->isFusionOutput() || isMadeByLibrary(e->input(0))));
+         (isPlainCopy(e) && isInMemory(e->input(0)));
+}
+
+// From the order in memory of what an expression makes to that of what it is made of, if these are
+// the same elements. False if it is not made so.
+bool followOrder(const Expr* e, std::vector<size_t>& order) {
+  std::vector<size_t> followed;
+  if (e->kind() == ExprKind::ReshapeOp) { // each dimension of neighbours, or of one
+    const auto pieces = piecesOf(logicalIds(e->output(0)), logicalIds(e->input(0)));
+    for (const size_t d : pieces.empty() ? std::vector<size_t>{} : order) {
+      followed.insert(followed.end(), pieces[d].begin(), pieces[d].end());
+    }
+  } else {
+    const std::vector<int64_t> permutation = permutationOf(e);
+    for (const size_t d : isPlainCopy(e) || !permutation.empty() ? order : std::vector<size_t>{}) {
+      followed.push_back(permutation.empty() ? d : static_cast<size_t>(permutation[d]));
+    }
+  }
+  order = followed;
+  return !order.empty();
+}
+
+// What is in memory as what is returned will be, whose dimensions are permuted: the transpose of an
+// operand of a product, which lies as the operand does.
+TensorView* permutedInMemory(const TensorView* returned) {
+  const Ids logical = TensorDomain::noReductions(returned->getLogicalDomain());
+  const Ids memory = TensorDomain::noReductions(returned->getMaybeAllocationDomain());
+  std::vector<size_t> order; // in memory, by positions in the tensor that is looked at
+  for (const IterDomain* id : memory) {
+    const auto at = std::ranges::find(logical, id);
+    if (at == logical.end()) {
+      return nullptr;
+    }
+    order.push_back(static_cast<size_t>(at - logical.begin()));
+  }
+  bool is_permuted = false;
+  for (const Expr* e = returned->definition(); e != nullptr && followOrder(e, order);) {
+    is_permuted = is_permuted || !permutationOf(e).empty();
+    auto* tv = e->input(0)->as<TensorView>();
+    if (is_permuted && std::ranges::is_sorted(order) && isInMemory(tv)) {
+      return tv;
+    }
+    e = tv->definition();
+  }
+  return nullptr;
 }
 
 // What is returned in another shape than it is computed in. Null: nothing, or it is no tensor that
 // a kernel could make for the caller.
 TensorView* madeBefore(const TensorView* returned) {
   const Expr* e = returned->definition();
+  const auto is_whole = [](const TensorView* tv) {
+    return tv->definition() != nullptr && isInLogicalOrder(tv) &&
+           std::ranges::none_of(tv->getLogicalDomain(), &IterDomain::hasExpandedExtent);
+  };
+  if (TensorView* made = e == nullptr ? nullptr : permutedInMemory(returned);
+      made != nullptr && is_whole(made)) {
+    return made;
+  }
   if (e == nullptr || !keepsElements(e)) {
     return nullptr;
   }
   auto* made = e->input(0)->as<TensorView>();
-  const auto is_expanded = [](const TensorView* tv) {
-    return std::ranges::any_of(tv->getLogicalDomain(), &IterDomain::hasExpandedExtent);
-  };
-  return made->definition() != nullptr && isInLogicalOrder(made) && isInLogicalOrder(returned) &&
-                 !is_expanded(made) && !is_expanded(returned)
-             ? made
-             : nullptr;
+  return is_whole(made) && is_whole(returned) ? made : nullptr;
 }
 
 // Whether there are any.
@@ -248,7 +315,7 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
       continue;
     }
     // Kernels read what is in memory anyway.
-    if (read.count(returned) != 0 && !isMadeByLibrary(made)) {
+    if (read.count(returned) != 0 && !isMadeByLibrary(made) && !isReadByLibrary(returned)) {
       continue;
     }
     changed = true;
@@ -260,7 +327,7 @@ bool viewOutputs(Fusion* fusion, const std::unordered_set<const TensorView*>& ke
       views.makeInstead(returned, made);
       continue;
     }
-    if (made->uses().size() > 1) {
+    if (made->uses().size() > 1 && !isReadByLibrary(made)) {
       if (!bits.has_value()) {
         bits.emplace(fusion->exprs());
       }

@@ -114,7 +114,12 @@ bool ReductionChooser::exchangeRows() {
       params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
       blocks_ = ceilDiv(kept_, rows);
       limitVectorsAcross(rows);
-      stageSharedInputs();
+      // Beside the tiles each row of the block has what all rows share.
+      const int64_t tiles = bytesOfTiles(rows, true) + bytesOfTiles(rows, false);
+      if (tiles + static_cast<int64_t>(shared_bytes_) * reduced_ * rows <=
+          machine_.sharedForTensors()) {
+        stageSharedInputs();
+      }
       return true;
     }
   }

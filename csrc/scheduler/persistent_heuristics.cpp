@@ -107,7 +107,9 @@ void ReductionChooser::chooseInnerOuter() {
     groupAnyRows(wanted->any_row_groups);
     return;
   }
-  const RowGroups& groups = wanted->row_groups;
+  const auto own = wanted->groups_of_columns.find(reduced_);
+  const RowGroups& groups =
+      own != wanted->groups_of_columns.end() ? own->second : wanted->row_groups;
   if (wantsExchange() && !exchangeGroupedRows(groups)) {
     return;
   }

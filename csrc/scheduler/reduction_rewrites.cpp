@@ -13,8 +13,8 @@ namespace nvfuser {
 namespace {
 
 // Found out once for a definition.
-const std::optional<RowsAndColumns>& rowsAndColumns(WholeDefinition& definition) {
-  using Found = std::optional<RowsAndColumns>;
+const std::vector<RowsAndColumns>& rowsAndColumns(WholeDefinition& definition) {
+  using Found = std::vector<RowsAndColumns>;
   HeuristicCache& cache = definition.cacheOf(SchedulerType::InnerOuterPersistent);
   if (cache.data == nullptr) {
     cache.data = std::make_shared<const Found>(findRowsAndColumns(definition.fusion()));
@@ -44,18 +44,47 @@ bool areReadTwice(const GroupedRows& grouped, const RowGroups& groups,
   return twice < (bytes + partials) / std::min(busy, 1.0);
 }
 
+// What regions with as many columns have at most; the first one's come first.
+std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
+                                     const std::vector<RowsAndColumns>& regions) {
+  std::vector<GroupedRows> out;
+  for (const RowsAndColumns& both : regions) {
+    const GroupedRows own = {definition.product(both.rows), definition.product(both.columns),
+                             both.sums, both.row_bytes, both.reduced_once};
+    const auto same = std::find_if(out.begin(), out.end(), [&](const GroupedRows& other) {
+      return other.columns == own.columns;
+    });
+    if (same == out.end()) {
+      out.push_back(own);
+    } else {
+      same->rows = std::min(same->rows, own.rows);
+      same->sums = std::max(same->sums, own.sums);
+      same->row_bytes = std::max(same->row_bytes, own.row_bytes);
+      same->reduced_once = same->reduced_once && own.reduced_once;
+    }
+  }
+  return out;
+}
+
+bool haveConstantColumns(const std::vector<RowsAndColumns>& regions) {
+  return std::all_of(regions.begin(), regions.end(), [](const RowsAndColumns& both) {
+    return std::all_of(both.columns.begin(), both.columns.end(),
+                       [](const Val* v) { return v->isConstInt(); });
+  });
+}
+
 // Kernels whose blocks take one row after the other keep sums of the columns.
 void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
-  const std::optional<RowsAndColumns>& both = rowsAndColumns(definition);
-  if (!both.has_value()) {
+  const std::vector<RowsAndColumns>& regions = rowsAndColumns(definition);
+  if (regions.empty()) {
     return;
   }
   if (wanted.left_out.count(SchedulerType::InnerOuterPersistent) != 0) {
     wanted.rewrites.repeat_for_columns = true;
     return;
   }
-  const GroupedRows grouped = {definition.product(both->rows), definition.product(both->columns),
-                               both->sums, both->row_bytes, both->reduced_once};
+  const std::vector<GroupedRows> all = groupedRows(definition, regions);
+  const GroupedRows& grouped = all.front();
   wanted.own_extent = grouped.columns;
   const bool any_extent =
       !definition.machine().threads_in_loops && definition.takesAnyExtent(wanted.own_extent);
@@ -74,6 +103,13 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
     wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
     wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.num_row_groups;
+    for (size_t i = 1; i < all.size() && !any_extent && haveConstantColumns(regions); ++i) {
+      const RowGroups groups = chooseRowGroups(all[i], definition.machine());
+      if (groups.count > 0 && !areReadTwice(all[i], groups, definition.machine())) {
+        wanted.groups_of_columns[all[i].columns] = groups;
+        wanted.rewrites.groups_of_columns[all[i].columns] = {groups.count, groups.rows_of_block};
+      }
+    }
     return;
   }
   wanted.rewrites.repeat_for_columns = true;

@@ -61,10 +61,10 @@ TEST_F(SplitColumnReductions, ColumnsMayHaveWhatAThreadReduces) {
   fusion_.addOutput(sub(largest, broadcast(sum(largest, {1}), {false, true})));
   fusion_.addOutput(sum(x, {0}));
   const auto found = findRowsAndColumns(&fusion_);
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->columns.size(), 1u);
-  EXPECT_EQ(found->sums, 3);
-  EXPECT_EQ(found->row_bytes, 12);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].columns.size(), 1u);
+  EXPECT_EQ(found[0].sums, 3);
+  EXPECT_EQ(found[0].row_bytes, 12);
   splitColumnReductions(&fusion_, {.partial_sums = 4});
   EXPECT_EQ(text(), R"(t0 float32[i128, i32, r3] = reduce maximum(x0)
 t1 float32[i128, r32] = reduce add(t0)
@@ -80,11 +80,42 @@ TEST_F(SplitColumnReductions, ColumnsAloneStay) {
   TensorView* x = input({12, 8});
   fusion_.addOutput(sum(x, {0}));
   fusion_.addOutput(max(x, {0}));
-  EXPECT_EQ(findRowsAndColumns(&fusion_), std::nullopt);
+  EXPECT_TRUE(findRowsAndColumns(&fusion_).empty());
   EXPECT_EQ(splitColumnReductions(&fusion_, {.partial_sums = 3}), nullptr);
   EXPECT_EQ(text(), R"(t0 float32[r12, i8] = reduce add(x0)
 t1 float32[r12, i8] = reduce maximum(x0)
 outputs: t0 t1
+)");
+}
+
+// Norms of several widths in one definition, as of hidden states and of heads.
+TEST_F(SplitColumnReductions, EachWidthHasGroupsOfItsOwn) {
+  for (const int64_t columns : {32, 8}) {
+    TensorView* x = input({128, columns});
+    TensorView* y = exp(x);
+    fusion_.addOutput(sub(y, broadcast(sum(y, {1}), {false, true})));
+    fusion_.addOutput(sum(y, {0}));
+  }
+  const auto found = findRowsAndColumns(&fusion_);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].sums, 1);
+  EXPECT_EQ(found[0].row_bytes, 4);
+  Rewrites wanted{.partial_sums = 4};
+  wanted.groups_of_columns[8] = {.count = 2, .rows_at_once = 16};
+  splitColumnReductions(&fusion_, wanted);
+  EXPECT_EQ(text(), R"(t0 float32[i128, i32] = exp(x0)
+t1 float32[i128, r32] = reduce add(t0)
+t2 float32[i128, b] = broadcast(t1)
+t3 float32[i128, i32] = sub(t0, t2)
+t4 float32[i4, i32, r32] of [r128, i32] = reduce add(t0)
+t5 float32[r4, i32] = reduce add(t4)
+t6 float32[i128, i8] = exp(x1)
+t7 float32[i128, r8] = reduce add(t6)
+t8 float32[i128, b] = broadcast(t7)
+t9 float32[i128, i8] = sub(t6, t8)
+t10 float32[i2, i8, r4, r16] of [r128, i8] = reduce add(t6)
+t11 float32[r2, i8] = reduce add(t10)
+outputs: t3 t5 t9 t11
 )");
 }
 

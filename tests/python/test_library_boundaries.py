@@ -245,3 +245,108 @@ def test_plans_from_the_disk(tmp_path: Path) -> None:
     for _ in range(2):
         result = run_python(program, {"NVFUSER_CACHE_DIR": str(tmp_path)})
         assert result.returncode == 0, result.stderr
+
+
+def moved(fd: FusionDefinition, inputs: list[Tensor]) -> int:
+    """Bytes that kernels write."""
+    segments = explain(fd, inputs, measure=False).segments
+    return sum(s.output_bytes for s in segments if s.scheduler != EVALUATED)
+
+
+def test_operands_that_are_returned_are_written_once() -> None:
+    """A scaled weight, its transpose twice (kept for the backward pass), heads and their views."""
+    x, w = (torch.randn(*sizes, device=DEVICE) for sizes in ((48, 32), (64, 32)))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tx, tw = (fd.from_pytorch(t, static_sizes=True) for t in (x, w))
+        scaled = o.mul(tw, 0.5)
+        transposed = o.permute(scaled, [1, 0])
+        fd.add_output(o.matmul(tx, transposed))
+        fd.add_output(o.permute(transposed, [1, 0]))
+        fd.add_output(o.stride_order(transposed, [0, 1]))
+    out = fd.execute([x, w])
+    torch.testing.assert_close(out[0], x @ (w * 0.5).t())
+    torch.testing.assert_close(out[1], w * 0.5)
+    torch.testing.assert_close(out[2], (w * 0.5).t())
+    assert out[2].stride() == (1, 32)
+    assert out[1].data_ptr() == out[2].data_ptr()
+    assert moved(fd, [x, w]) == w.numel() * 4
+
+
+def test_heads_that_are_returned_in_another_order() -> None:
+    """Keys of a product, kept transposed: views of what the kernel writes, through a reshape."""
+    q, k = (torch.randn(2, 4, 24, 16, device=DEVICE) for _ in range(2))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tq, tk = (fd.from_pytorch(t, static_sizes=True) for t in (q, k))
+        keys = o.relu(tk)
+        operand = o.reshape(o.permute(keys, [0, 1, 3, 2]), [8, 16, 24])
+        fd.add_output(o.matmul(o.reshape(tq, [8, 24, 16]), operand))
+        fd.add_output(o.permute(operand, [0, 2, 1]))
+    out = fd.execute([q, k])
+    torch.testing.assert_close(out[0], (q @ k.relu().transpose(2, 3)).view(8, 24, 24))
+    torch.testing.assert_close(out[1], k.relu().view(8, 24, 16))
+    assert moved(fd, [q, k]) == k.numel() * 4
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_operands_that_no_strides_describe_are_copied_by_a_kernel(made: bool) -> None:
+    """[batch, length, heads, width] to [batch * heads, length, width]: torch would copy it."""
+    x, w = torch.randn(2, 24, 64, device=DEVICE), torch.randn(64, 64, device=DEVICE)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tx, tw = (fd.from_pytorch(t, static_sizes=True) for t in (x, w))
+        y = o.matmul(tx, tw) if made else o.relu(tx)
+        heads = o.permute(o.reshape(y, [2, 24, 4, 16]), [0, 2, 1, 3])
+        operand = o.reshape(heads, [8, 24, 16])
+        fd.add_output(o.matmul(operand, o.permute(operand, [0, 2, 1])))
+    (out,) = fd.execute([x, w])
+    y = x @ w if made else x.relu()
+    heads = y.view(2, 24, 4, 16).transpose(1, 2).reshape(8, 24, 16)
+    torch.testing.assert_close(out, heads @ heads.mT, rtol=1e-4, atol=1e-4)
+    assert moved(fd, [x, w]) == x.numel() * 4
+
+
+def test_norms_of_several_widths() -> None:
+    """Gradients of a norm of heads and of one of hidden states: groups of rows for each width."""
+    sizes = [(600, 512), (4800, 64)]
+    inputs = [torch.randn(*s, device=DEVICE) for s in sizes for _ in range(2)]
+    weight = torch.randn(512, 512, device=DEVICE)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tensors = [fd.from_pytorch(t, static_sizes=True) for t in inputs]
+        tw = fd.from_pytorch(weight, static_sizes=True)
+        for x, g in (tensors[:2], tensors[2:]):
+            product = o.mul(x, g)
+            dx = o.sub(g, o.mul(x, o.sum(product, [1], keepdim=True)))
+            fd.add_output(o.matmul(dx, tw) if x is tensors[0] else dx)
+            fd.add_output(o.sum(product, [0]))
+    out = fd.execute([*inputs, weight])
+    for i in (0, 2):
+        x, g = inputs[i : i + 2]
+        dx = g - x * (x * g).sum(1, keepdim=True)
+        expected = dx @ weight if i == 0 else dx
+        torch.testing.assert_close(out[i], expected, rtol=1e-3, atol=1e-2)
+        torch.testing.assert_close(out[i + 1], (x * g).sum(0), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.machine("hopper")
+def test_short_rows_beside_long_ones_share_blocks() -> None:
+    x, g = (torch.randn(256, 2048, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    y, h = (torch.randn(8192, 128, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    with FusionDefinition() as fd:
+        o = fd.ops
+        for pair in ((x, g), (y, h)):
+            a, b = (o.cast(fd.from_pytorch(t, static_sizes=True), DataType.Float) for t in pair)
+            product = o.mul(a, b)
+            dx = o.sub(b, o.mul(a, o.sum(product, [1], keepdim=True)))
+            fd.add_output(o.cast(dx, DataType.BFloat16))
+            fd.add_output(o.sum(product, [0]))
+    segments = explain(fd, [x, g, y, h], measure=False).segments
+    threads = [
+        segment.params.lparams.bdimx
+        for segment in segments
+        if segment.scheduler == "inner_outer_persistent"
+    ]
+    assert len(threads) == 2
+    assert min(threads) <= 32, threads  # of a row of 128 elements
