@@ -77,8 +77,14 @@ class FewElements {
             !operands.have_inputs || elementsOf(operand, dims) <= kMostElements;
       }
     }
-    while (std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.second); }) > 0) {
-    }
+    do {
+      operands_.clear();
+      for (const auto& [reduced, operands] : candidates_) {
+        for (const auto& [tv, dims] : operands.dims_of) {
+          operands_.insert(tv);
+        }
+      }
+    } while (std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.second); }) > 0);
   }
 
   bool contains(const Val* reduced) const {
@@ -150,12 +156,11 @@ class FewElements {
 
   // It makes what one of them reduces, or reduces it.
   bool isOfCandidate(const Expr* use) const {
-    return contains(use->output(0)) || std::ranges::any_of(candidates_, [&](const auto& candidate) {
-             return candidate.second.dims_of.count(tensorOutputs(use).front()) != 0;
-           });
+    return contains(use->output(0)) || operands_.count(use->output(0)) != 0;
   }
 
   std::unordered_map<const Val*, Operands> candidates_; // by the result
+  std::unordered_set<const Val*> operands_;             // of all of them
 };
 
 class Adder : public Rewriter {

@@ -189,12 +189,8 @@ class Regions {
 
   // The same for all of a region.
   const Expr* first(const Expr* e) {
-    auto it = first_of_.find(e);
-    while (it != first_of_.end() && it->second != e) {
-      e = it->second;
-      it = first_of_.find(e);
-    }
-    return e;
+    const Expr*& known = first_of_.try_emplace(e, e).first->second;
+    return known == e ? e : known = first(known);
   }
 
  private:

@@ -5,7 +5,8 @@
 //   same memory seen with other dimensions. A kernel that computes it has one tensor more between
 //   memory and registers, which schedulers have to see through, and some can not.
 // * What is returned after a reshape, a squeeze or a broadcast of one element is made without it.
-//   If it is returned without it too, both are the same memory.
+//   If it is returned without it too, both are the same memory. So are an operand of a library and
+//   what is returned of it, also with permuted dimensions.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
