@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -77,92 +78,50 @@ class ViewedMemory {
 
   // False: no strides say where the elements of the view are.
   bool apply(const Expr* view) {
+    const auto* out = view->output(0)->as<TensorView>();
     const auto in = logicalIds(view->input(0));
-    const auto out = logicalIds(view->output(0));
-    if (view->kind() == ExprKind::ReshapeOp) {
-      return reshape(in, out);
+    is_known_ = is_known_ && (view->kind() != ExprKind::ReshapeOp || out->hasRoot());
+    if (!is_known_) { // nobody has related the dimensions of a reshape yet
+      return true;
     }
-    std::vector<Digits> viewed(out.size());
-    std::map<const IterDomain*, const IterDomain*> of;
-    for (const auto& [from, to] : producerConsumerPairs(view->input(0)->as<TensorView>(),
-                                                        view->output(0)->as<TensorView>())) {
-      of[to] = from;
+    std::unordered_map<const IterDomain*, Digits> of;
+    for (const auto& [from, to] : producerConsumerPairs(view->input(0)->as<TensorView>(), out)) {
+      const auto at = std::find(in.begin(), in.end(), from) - in.begin();
+      of[to] = from->hasExpandedExtent() ? Digits{kOneElement} : digits_[static_cast<size_t>(at)];
     }
-    const auto& root = view->output(0)->as<TensorView>()->getMaybeRootDomain();
-    for (size_t d = 0; d < out.size(); ++d) {
-      const IterDomain* id = out[d];
-      if (const auto* resize = tryAs<Resize>(id->definition())) {
-        id = resize->in();
-      }
-      const auto own = std::find(root.begin(), root.end(), id);
-      const auto it = own == root.end() ? of.end() : of.find(*own);
-      const auto at = it == of.end() ? in.end() : std::find(in.begin(), in.end(), it->second);
-      if (at != in.end()) {
-        viewed[d] = digits_[static_cast<size_t>(at - in.begin())];
-      }
-      if (id != out[d] && !viewed[d].empty()) { // there are others around what is sliced
-        std::erase_if(inner_of_, [&](const auto& e) { return e.second == viewed[d].front(); });
+    for (const Expr* e : transformsBetween(out->getMaybeRootDomain(), out->getLogicalDomain())) {
+      if (!transform(e, of)) {
+        return false;
       }
     }
-    digits_ = std::move(viewed);
+    digits_.clear();
+    for (const IterDomain* id : logicalIds(out)) {
+      digits_.push_back(of[id]);
+    }
     return true;
   }
 
  private:
   using Digits = std::vector<int>;
 
-  // Dimensions are merged and split, as many as have one size together.
-  bool reshape(const std::vector<IterDomain*>& in, const std::vector<IterDomain*>& out) {
-    std::vector<Digits> viewed(out.size());
-    size_t i = 0;
-    size_t o = 0;
-    while (i < in.size() || o < out.size()) {
-      const size_t first = o;
-      Digits whole;
-      std::optional<int64_t> of_in = 1;
-      std::optional<int64_t> of_out = 1;
-      const auto take = [&](const std::vector<IterDomain*>& ids, size_t& at,
-                            std::optional<int64_t>& size) {
-        const Val* extent = ids[at++]->getMaybeExpandedExtent();
-        size = size.has_value() && extent->isConstInt() ? std::optional(*size * extent->intValue())
-                                                        : std::nullopt;
-      };
-      const auto take_in = [&] {
-        const Digits& digits = digits_[i];
-        if (digits.empty() && !in[i]->getMaybeExpandedExtent()->isOneInt()) {
-          whole.push_back(kOneElement);
-        }
-        whole.insert(whole.end(), digits.begin(), digits.end());
-        take(in, i, of_in);
-      };
-      if (i < in.size() && o < out.size() &&
-          in[i]->getMaybeExpandedExtent()->sameAs(out[o]->getMaybeExpandedExtent())) {
-        viewed[o++] = digits_[i++];
-        continue;
-      }
-      do {
-        const bool has_more = i < in.size() && (o == out.size() || of_in <= of_out);
-        has_more ? take_in() : take(out, o, of_out);
-        if (!of_in.has_value() || !of_out.has_value()) {
-          return true; // of sizes that are not known nothing is known
-        }
-      } while (of_in != of_out && (i < in.size() || o < out.size()));
-      if (!areNeighbours(whole)) {
-        return false;
-      }
-      std::vector<size_t> parts; // of more than one element
-      for (size_t d = first; d < o; ++d) {
-        if (!out[d]->getMaybeExpandedExtent()->isOneInt()) {
-          parts.push_back(d);
-        }
-      }
-      if (parts.size() == 1) {
-        viewed[parts.front()] = whole;
-      } else if (!whole.empty()) {
-        divide(whole, parts, viewed);
-      }
+  bool transform(const Expr* e, std::unordered_map<const IterDomain*, Digits>& of) {
+    const Digits whole = of[e->input(0)->as<IterDomain>()];
+    if (const auto* merge = tryAs<Merge>(e)) {
+      Digits& merged = of[merge->out()] = whole;
+      const Digits& inner = of[merge->inner()];
+      merged.insert(merged.end(), inner.begin(), inner.end());
+      return areNeighbours(merged);
     }
-    digits_ = std::move(viewed);
+    if (const auto* split = tryAs<Split>(e)) {
+      if (!whole.empty()) {
+        divide(whole, of[split->outer()], of[split->inner()]);
+      }
+      return true;
+    }
+    of[e->output(0)->as<IterDomain>()] = whole;
+    if (!whole.empty()) { // there are others around what is sliced
+      std::erase_if(inner_of_, [&](const auto& each) { return each.second == whole.front(); });
+    }
     return true;
   }
 
@@ -177,24 +136,20 @@ class ViewedMemory {
   }
 
   // The digits of the parts take the place of the whole's.
-  void divide(const Digits& whole, const std::vector<size_t>& parts, std::vector<Digits>& viewed) {
-    for (auto& [outer, inner] : inner_of_) {
-      inner = inner == whole.front() ? count_ : inner;
+  void divide(const Digits& whole, Digits& outer, Digits& inner) {
+    outer = {count_++};
+    inner = {count_++};
+    for (auto& [digit, next] : inner_of_) {
+      next = next == whole.front() ? outer.front() : next;
     }
-    const auto last = inner_of_.find(whole.back());
-    const std::optional<int> next =
-        last == inner_of_.end() ? std::nullopt : std::optional(last->second);
-    for (const size_t part : parts) {
-      viewed[part] = {count_++};
-      inner_of_[count_ - 1] = count_;
-    }
-    inner_of_.erase(count_ - 1);
-    if (next.has_value()) {
-      inner_of_[count_ - 1] = *next;
+    inner_of_[outer.front()] = inner.front();
+    if (const auto last = inner_of_.find(whole.back()); last != inner_of_.end()) {
+      inner_of_[inner.front()] = last->second;
     }
   }
 
   static constexpr int kOneElement = -1; // of what is expanded
+  bool is_known_ = true;
   int count_ = 0;
   std::map<int, int> inner_of_; // the digit that follows without a gap
   std::vector<Digits> digits_;  // of each dimension

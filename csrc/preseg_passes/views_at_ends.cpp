@@ -202,37 +202,34 @@ bool isMadeByLibrary(const Val* tensor) {
   return tryAs<LibraryOp>(tensor->definition()) != nullptr;
 }
 
+// The same elements in the same order, with other dimensions.
+bool changesShape(const Expr* e) {
+  return e->kind() == ExprKind::ReshapeOp || e->kind() == ExprKind::SqueezeOp ||
+         e->kind() == ExprKind::BroadcastOp;
+}
+
 // A library reads it, perhaps as a view.
 bool isReadByLibrary(const Val* tensor) {
   return std::ranges::any_of(tensor->uses(), [](const Expr* use) {
-    const bool is_view = use->kind() == ExprKind::ReshapeOp || use->kind() == ExprKind::SqueezeOp ||
-                         use->kind() == ExprKind::BroadcastOp || isPlainCopy(use) ||
-                         !permutationOf(use).empty();
+    const bool is_view = changesShape(use) || isPlainCopy(use) || !permutationOf(use).empty();
     return use->kind() == ExprKind::LibraryOp ||
            (is_view && !use->output(0)->isFusionOutput() && isReadByLibrary(use->output(0)));
   });
 }
 
-// Whoever else needs it; or it is a view of what is.
-bool isInMemory(const Val* tensor) {
+// It is in memory whoever else needs it, or is a view of what is.
+bool isWrittenAnyway(const Val* tensor) {
   const Expr* e = tensor->definition();
-  const bool is_view =
-      e != nullptr && (e->kind() == ExprKind::ReshapeOp || e->kind() == ExprKind::SqueezeOp ||
-                       e->kind() == ExprKind::BroadcastOp);
   return tensor->isFusionOutput() || isMadeByLibrary(tensor) || isReadByLibrary(tensor) ||
-         (is_view && isInMemory(e->input(0)));
+         (e != nullptr && changesShape(e) && isWrittenAnyway(e->input(0)));
 }
 
 // A reshape, or one that adds or removes dimensions of size 1; or the copy of what is in memory,
 // such as share_common_expressions.cpp makes of an equal result.
 bool keepsElements(const Expr* e) {
-  if (e->kind() == ExprKind::ReshapeOp) {
-    return true;
-  }
   const auto* squeeze = tryAs<SqueezeOp>(e);
-  return e->kind() == ExprKind::BroadcastOp ||
-         (squeeze != nullptr && !squeeze->squeezeExpanded()) ||
-         (isPlainCopy(e) && isInMemory(e->input(0)));
+  return squeeze != nullptr ? !squeeze->squeezeExpanded()
+                            : changesShape(e) || (isPlainCopy(e) && isWrittenAnyway(e->input(0)));
 }
 
 // From the order in memory of what an expression makes to that of what it is made of, if these are
@@ -271,7 +268,7 @@ TensorView* permutedInMemory(const TensorView* returned) {
   for (const Expr* e = returned->definition(); e != nullptr && followOrder(e, order);) {
     is_permuted = is_permuted || !permutationOf(e).empty();
     auto* tv = e->input(0)->as<TensorView>();
-    if (is_permuted && std::ranges::is_sorted(order) && isInMemory(tv)) {
+    if (is_permuted && std::ranges::is_sorted(order) && isWrittenAnyway(tv)) {
       return tv;
     }
     e = tv->definition();

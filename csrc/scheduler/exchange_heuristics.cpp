@@ -105,8 +105,9 @@ bool ReductionChooser::exchangeRows() {
       const int64_t most_vectors = std::max<int64_t>(limit.elements / vector_, 1);
       const int64_t threads = std::max(powerOfTwoFrom(ceilDiv(vectors, most_vectors)),
                                        std::min(kFewestThreadsOfRow, powerOfTwoFrom(vectors)));
+      const int64_t tiles = bytesOfTiles(rows, true) + bytesOfTiles(rows, false);
       if (threads * rows > std::min(limit.threads, machine_.max_threads_per_block) ||
-          bytesOfTiles(rows, true) + bytesOfTiles(rows, false) > limit.bytes) {
+          tiles > limit.bytes) {
         continue;
       }
       keepRowOnChip(ceilDiv(vectors, threads));
@@ -115,7 +116,6 @@ bool ReductionChooser::exchangeRows() {
       blocks_ = ceilDiv(kept_, rows);
       limitVectorsAcross(rows);
       // Beside the tiles each row of the block has what all rows share.
-      const int64_t tiles = bytesOfTiles(rows, true) + bytesOfTiles(rows, false);
       if (tiles + static_cast<int64_t>(shared_bytes_) * reduced_ * rows <=
           machine_.sharedForTensors()) {
         stageSharedInputs();
