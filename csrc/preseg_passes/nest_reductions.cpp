@@ -77,10 +77,10 @@ Groups firstOf(const ReductionOp* op, const Sets& all, const IdGraph& graph) {
 }
 
 // A constant if one is known: second steps over equal dimensions share a kernel, which finds them
-// equal by their extents.
-Val* extentOf(const IterDomain* id, const IdGraph& graph) {
+// equal by their extents. `equal`: not through a broadcast, which may stand for several.
+Val* extentOf(const IterDomain* id, const IdGraph& equal) {
   if (!id->extent()->isConst()) {
-    for (const IterDomain* same : graph.members(graph.group(id))) {
+    for (const IterDomain* same : equal.members(equal.group(id))) {
       if (!same->isBroadcast() && same->extent()->isConst()) {
         return same->extent();
       }
@@ -89,14 +89,15 @@ Val* extentOf(const IterDomain* id, const IdGraph& graph) {
   return id->extent();
 }
 
-void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const IdGraph& graph) {
+void makeInTwoSteps(Fusion* fusion, ReductionOp* op, const Groups& first, const IdGraph& graph,
+                    const IdGraph& equal) {
   TensorView* out = op->out();
   TensorDomain::Ids partial_dims;
   TensorDomain::Ids dims;
   for (IterDomain* id : out->getLogicalDomain()) {
     const bool is_first = id->isReduction() && first.count(graph.group(id)) != 0;
     IterDomainBuilder copy(id);
-    copy.parallelType(ParallelType::Serial).extent(extentOf(id, graph));
+    copy.parallelType(ParallelType::Serial).extent(extentOf(id, equal));
     if (!is_first) {
       dims.push_back(copy.build());
       copy.iterType(id->isReduction() ? IterType::Iteration : id->iterType());
@@ -131,6 +132,7 @@ bool nestReductions(Fusion* fusion) {
     return false;
   }
   const IdGraph graph = buildGraph(fusion, IdMappingMode::Permissive);
+  const IdGraph equal = buildGraph(fusion, IdMappingMode::Exact);
   Sets all;
   for (const ReductionOp* op : reductions) {
     if (all.size() < kMostSets) {
@@ -143,7 +145,7 @@ bool nestReductions(Fusion* fusion) {
   for (ReductionOp* op : reductions) {
     const Groups first = firstOf(op, all, graph);
     if (!first.empty() && !op->out()->domain()->hasAllocation() && isWorthIt(op, first, graph)) {
-      makeInTwoSteps(fusion, op, first, graph);
+      makeInTwoSteps(fusion, op, first, graph, equal);
       changed = true;
     }
   }

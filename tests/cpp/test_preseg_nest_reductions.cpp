@@ -96,4 +96,27 @@ TEST_F(NestReductions, RowsAndColumnsStay) {
   EXPECT_EQ(text(), before);
 }
 
+// A mask of one element is broadcast along other dimensions of other tensors: these are not equal.
+TEST_F(NestReductions, ABroadcastMakesNoDimensionsEqual) {
+  TensorView* x = input({-1, 3, -1});
+  TensorView* mask = broadcast(input({}, DataType::Bool), {true, true, true});
+  TensorView* turned = permute(x, {2, 0, 1});
+  TensorView* y = input({-1, 3, -1});
+  fusion_.addOutput(where(mask, turned, neg(turned)));
+  fusion_.addOutput(sum(where(mask, y, neg(y)), {0}));
+  fusion_.addOutput(sum(x, {0, 1, 2}));
+  EXPECT_TRUE(nestReductions(&fusion_));
+  EXPECT_EQ(text(), R"(t0 bool[b, b, b] = broadcast(x1)
+t1 float32[i?, i?, i3] of [i?, i3, i?] = Set(x0)
+t2 float32[i?, i?, i3] = neg(t1)
+t3 float32[i?, i?, i3] = where(t0, t1, t2)
+t4 float32[i?, i3, i?] = neg(x2)
+t5 float32[i?, i3, i?] = where(t0, x2, t4)
+t6 float32[r?, i3, i?] = reduce add(t5)
+t7 float32[i?, i3, r?] = reduce add(x0)
+t8 float32[r?, r3] = reduce add(t7)
+outputs: t3 t6 t8
+)");
+}
+
 } // namespace nvfuser::test
