@@ -64,9 +64,10 @@ struct MachineModel {
   // [columns]: estimates of outer persistent kernels against their times. [rows]: the same for
   // gradients of layer norms, and their machine code (docs/measurements/normalizations.md, backward
   // norms). [stream]: pointwise kernels (docs/measurements/schedule_constants.md). [scatter]:
-  // scatters by a thread for each row. [hand]: what seemed right, and was not varied by itself.
-  // [choices]: not measured by itself; the estimate chooses what was measured to be fast with it.
-  // [host]: not of a GPU, a copy of 256 MB by one thread with AVX-512, best of 12.
+  // scatters by a thread for each row. [products]: docs/measurements/products.md. [hand]: what
+  // seemed right, and was not varied by itself. [choices]: not measured by itself; the estimate
+  // chooses what was measured to be fast with it. [host]: not of a GPU, a copy of 256 MB by one
+  // thread with AVX-512, best of 12.
 
   // Read and written, bytes/us: 90 % of what clock and width of the memory give [copy].
   double memory_bandwidth = 4.425e6;
@@ -103,6 +104,14 @@ struct MachineModel {
   double dependent_cycles = 6;      // of an instruction of a warp that is alone [hand]
   double exposed_share = 0.5;   // of the instructions' time, in which memory has to wait [choices]
   int64_t other_registers = 40; // of a thread, beside the elements it keeps [rows]
+  // Of products of 16-bit matrices by a library, operations/us: if all rows are a multiple of 16
+  // bytes; if those of the result, or of an operand, are an odd number of elements; and how much
+  // faster they are of an even one [products].
+  double product_speed = 4e8;
+  double odd_result_speed = 0.6e8;
+  double odd_operand_speed = 1e8;
+  double narrow_product_speed = 1.5;     // factor
+  double product_bandwidth = 3.5e6;      // bytes/us
   int64_t shared_for_results = 16 << 10; // bytes of a block, for cross-thread reductions [hand]
 
   // --- what follows ---

@@ -84,6 +84,9 @@ enum class DisableOption : uint8_t {
   GenerateTopK,                // preseg_passes/generate_topk.cpp
   CatsInParts,                 // preseg_passes/cats_in_parts.cpp
   AddFewElements,              // preseg_passes/add_few_elements.cpp
+  SeparateAxes,                // preseg_passes/separate_axes.cpp
+  SeparateBias,                // preseg_passes/separate_bias.cpp
+  PadProducts,                 // preseg_passes/pad_products.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h
   SimplifyLookups,
   MergeParts,

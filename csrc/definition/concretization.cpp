@@ -40,6 +40,7 @@ size_t Concretization::hash() const {
   for (const InputSize& each : input_sizes) {
     h = hashCombine(h, hashCombine(static_cast<uint64_t>(each.size), each.same_as));
   }
+  h = hashCombine(h, has_gpu_library ? 1 : 2);
   h = hashCombine(h, elements.size());
   for (const Elements each : elements) {
     h = hashCombine(h, static_cast<uint64_t>(each) + 1);

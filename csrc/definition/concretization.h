@@ -84,6 +84,9 @@ struct Concretization {
   // reads it, so that none has a loop without iterations around elements. Empty if all make some,
   // or nobody asked (elementsOf).
   std::vector<Elements> elements;
+  // Operations of a library are those of a GPU, which wants them otherwise than a host's
+  // (preseg_passes/pad_products.cpp).
+  bool has_gpu_library = false;
   bool operator==(const Concretization&) const = default;
   size_t hash() const;
   // There was nothing open but whether tensors have elements, and they have: the definition is as

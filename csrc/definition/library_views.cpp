@@ -38,7 +38,7 @@ bool isView(const Expr* e) {
 
 bool isInMemory(const TensorView* tv) {
   const Expr* e = tv->definition();
-  return tv->isFusionInput() || tryAs<LibraryOp>(e) != nullptr || tryAs<MemoryViewOp>(e) != nullptr;
+  return tv->isFusionInput() || tryAs<LibraryOp>(e) != nullptr || (e != nullptr && isOfMemory(e));
 }
 
 namespace {

@@ -45,9 +45,10 @@ class PlanArguments {
 
 class LaunchPlan {
  public:
-  // Values of a step: the output may be written over the input if nobody reads that any more.
+  // Values: the output of a step may be written over what it reads if nobody else reads that, or a
+  // view of it, any more.
   struct Overwrite {
-    uint32_t input;
+    uint32_t input; // no view
     uint32_t output;
   };
   // Values are numbered: the arguments, then `locals` (outputs, intermediate tensors, extents).
@@ -142,6 +143,11 @@ class LaunchPlan {
 
   // Null if the value is no view.
   const View* viewedBy(uint32_t value) const;
+  // The value in whose memory one lies: itself if it is no view.
+  uint32_t memoryOf(uint32_t value) const {
+    const View* view = viewedBy(value);
+    return view == nullptr ? value : view->source;
+  }
   // What a value is a part of; null if it is none.
   const View* partOf(uint32_t value) const;
   // By a step, of its parts without what lies between their rows.

@@ -157,9 +157,7 @@ class MemoryAssignment {
   void addOutputs(size_t s) {
     const LaunchPlan::Step& step = plan_.steps[s];
     for (const uint32_t value : step.inputs) {
-      const LaunchPlan::View* view = plan_.viewedBy(value);
-      if (const auto it = unit_of_.find(view == nullptr ? value : view->source);
-          it != unit_of_.end()) {
+      if (const auto it = unit_of_.find(plan_.memoryOf(value)); it != unit_of_.end()) {
         units_[it->second].life.last_use = s;
       }
     }
@@ -174,9 +172,12 @@ class MemoryAssignment {
       const uint32_t whole = part == nullptr ? value : part->source;
       const auto [it, is_new] = unit_of_.try_emplace(whole, units_.size());
       if (is_new) {
-        Result* result = resultOf(whole);
-        const size_t bytes = bytesOf(part == nullptr ? step.launch.outputs[i] : *result->shape);
-        units_.push_back({{bytes, s, s}, {whole}, result, step.makes_results});
+        const ArgView& view = plan_.locals[whole - plan_.num_args];
+        const size_t bytes =
+            part == nullptr
+                ? bytesOf(step.launch.outputs[i])
+                : static_cast<size_t>(view.storage_elements * dataTypeSizeBytes(view.dtype));
+        units_.push_back({{bytes, s, s}, {whole}, resultOf(whole), step.makes_results});
       }
       Unit& unit = units_[it->second];
       unit.life.last_use = s;
@@ -200,7 +201,8 @@ class MemoryAssignment {
     const LaunchPlan::Step& step = plan_.steps[s];
     for (const LaunchPlan::Overwrite& each : step.overwrites) {
       const auto from = unit_of_.find(each.input);
-      const auto to = unit_of_.find(each.output);
+      const LaunchPlan::View* part = plan_.partOf(each.output);
+      const auto to = unit_of_.find(part == nullptr ? each.output : part->source);
       if (from == unit_of_.end() || to == unit_of_.end() || from->second == to->second) {
         continue;
       }
@@ -208,7 +210,7 @@ class MemoryAssignment {
       Unit& fresh = units_[to->second];
       const bool is_free = old.life.last_use == s && old.result == nullptr && !old.is_made &&
                            !old.values.empty() && fresh.life.first_use == s && !fresh.is_made &&
-                           fresh.values.size() == 1 && old.life.bytes == fresh.life.bytes;
+                           isNew(fresh) && old.life.bytes == fresh.life.bytes;
       if (is_free) {
         fresh.life.first_use = old.life.first_use;
         fresh.values.insert(fresh.values.begin(), old.values.begin(), old.values.end());
@@ -217,6 +219,12 @@ class MemoryAssignment {
         }
       }
     }
+  }
+
+  // It is written over nothing yet.
+  bool isNew(const Unit& unit) const {
+    return std::all_of(unit.values.begin() + 1, unit.values.end(),
+                       [&](uint32_t value) { return plan_.partOf(value) != nullptr; });
   }
 
   // Units that are no results and need a place.

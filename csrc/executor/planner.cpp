@@ -286,7 +286,10 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
     return {};
   }
   Trimmed& trimmed = this->trimmed(roles);
-  const Concretization decisions = decide(trimmed, args);
+  Concretization decisions = decide(trimmed, args);
+  const MachineModel& machine = machineModel(device);
+  decisions.has_gpu_library =
+      auto_schedule_ && !machine.threads_in_loops && definition_->hasExpr(ExprKind::LibraryOp);
   Concretized& concretized = trimmed.concrete[decisions];
   checkWhole(trimmed, decisions, concretized, args);
   auto& rewritten = concretized.rewritten;
@@ -297,10 +300,10 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
     }
     if (rewritten.empty()) {
       concretized.found.clear();
-      fresh = makeConcrete(roles, trimmed, decisions);
+      fresh = makeConcrete(roles, trimmed, decisions, machine);
     }
     WholeDefinition definition(rewritten.empty() ? &fresh->fusion : &rewritten.front()->fusion,
-                               args, machineModel(device), concretized.found);
+                               args, machine, concretized.found);
     definition.setMakesKernels(!mustEvaluate(device));
     definition.setWishes(ScheduleWishes::ofOptions());
     Chosen chosen = chooseRewritten(concretized, definition, left_out, wants_any_extent);
@@ -308,7 +311,8 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
       return {};
     }
     if (chosen.concrete == nullptr) {
-      fresh = fresh == nullptr ? makeConcrete(roles, trimmed, decisions) : std::move(fresh);
+      fresh =
+          fresh == nullptr ? makeConcrete(roles, trimmed, decisions, machine) : std::move(fresh);
       fresh->wanted = chosen.wanted;
       rewriteAndCut(*fresh);
       rewritten.push_back(std::move(fresh));
@@ -357,7 +361,8 @@ Planner::Chosen Planner::chooseRewritten(const Concretized& concretized,
 }
 
 std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                                      const Concretization& decisions) {
+                                                      const Concretization& decisions,
+                                                      const MachineModel& machine) {
   auto result = std::make_unique<ConcreteFusion>();
   result->id = num_concrete_++;
   result->overlap = roles.overlap;
@@ -392,7 +397,7 @@ std::unique_ptr<ConcreteFusion> Planner::makeConcrete(const Roles& roles, const 
     // Schedulers say what they want of the form that they will see.
     makeCanonical(&fusion);
     PresegFusion definition{&fusion, std::move(result->outputs), result->writes, result->overlap};
-    settleLayouts(definition);
+    settleLayouts(definition, decisions.has_gpu_library ? &machine : nullptr);
     result->outputs = std::move(definition.outputs);
     result->views = std::move(definition.views);
     result->boundaries = std::move(definition.boundaries);
@@ -423,7 +428,7 @@ namespace {
 SegmentVerdict judged(const ConcreteFusion& concrete, Fusion* segment) {
   const LeftOut& left_out = concrete.wanted.left_out;
   SegmentVerdict verdict;
-  if (segment->hasExpr(ExprKind::MemoryViewOp) && segment->exprs().size() == 1) {
+  if (segment->hasExpr(isOfMemory) && segment->exprs().size() == 1) {
     verdict.scheduler = SchedulerType::NoOp;
     return verdict;
   }
@@ -510,10 +515,9 @@ void Planner::cut(ConcreteFusion& concrete) {
       return;
     }
   }
-  // Views that a launch makes of addresses.
-  std::erase_if(segmented.segments, [](const Segment& segment) {
-    return segment.exprs.front()->kind() == ExprKind::MemoryViewOp;
-  });
+  // A launch makes addresses of them.
+  std::erase_if(segmented.segments,
+                [](const Segment& segment) { return isOfMemory(segment.exprs.front()); });
   if (concrete.writes.empty()) {
     orderForMemory(segmented.segments);
   }

@@ -213,7 +213,8 @@ class Planner {
                          const LeftOut& left_out, bool wants_any_extent) const;
   // The definition as it was concretized, not rewritten.
   std::unique_ptr<ConcreteFusion> makeConcrete(const Roles& roles, const Trimmed& trimmed,
-                                               const Concretization& decisions);
+                                               const Concretization& decisions,
+                                               const MachineModel& machine);
   void rewriteAndCut(ConcreteFusion& concrete);
   void cut(ConcreteFusion& concrete);
   void forEachSegment(const std::function<void(SegmentState&)>& visit);

@@ -203,6 +203,10 @@ OnlineSoftmaxOp::OnlineSoftmaxOp(IrBuilderPasskey key, TensorView* out_max, Tens
   addInput(in);
 }
 
+bool isOfMemory(const Expr* e) {
+  return e->kind() == ExprKind::MemoryViewOp || e->kind() == ExprKind::MemoryJoinOp;
+}
+
 bool isReduction(const Expr* e) {
   return e != nullptr && (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp ||
                           e->kind() == ExprKind::OnlineSoftmaxOp);
@@ -359,6 +363,15 @@ TensorView* MemoryViewOp::in() const {
 
 std::vector<Val*> MemoryViewOp::starts() const {
   return {inputs().begin() + 1, inputs().end()};
+}
+
+MemoryJoinOp::MemoryJoinOp(IrBuilderPasskey key, TensorView* out,
+                           const std::vector<TensorView*>& parts)
+    : ExprBase(key) {
+  addOutput(out);
+  for (TensorView* part : parts) {
+    addInput(part);
+  }
 }
 
 EmbeddingFwdOp::EmbeddingFwdOp(IrBuilderPasskey key, TensorView* out, TensorView* weight,

@@ -374,6 +374,8 @@ class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmax
 
 // Whether the expression reduces dimensions of its input.
 bool isReduction(const Expr* e);
+// It says where a tensor lies: in another one, or around others. Nothing is computed.
+bool isOfMemory(const Expr* e);
 
 // out[..., i, ...] = init op in[..., 0, ...] op ... op in[..., i, ...] along dimension `dim` of the
 // output's logical domain, with one of Add, Mul, Minimum and Maximum.
@@ -603,6 +605,17 @@ class MemoryViewOp : public ExprBase<MemoryViewOp, ExprKind::MemoryViewOp> {
   std::vector<Val*> starts() const;
   std::string opName() const override {
     return "memory_view";
+  }
+  using ExprBase::ExprBase;
+};
+
+// A tensor in whose memory others lie side by side, each written by its own kernel
+// (preseg_passes/cats_in_parts.h): no kernel computes it.
+class MemoryJoinOp : public ExprBase<MemoryJoinOp, ExprKind::MemoryJoinOp> {
+ public:
+  MemoryJoinOp(IrBuilderPasskey, TensorView* out, const std::vector<TensorView*>& parts);
+  std::string opName() const override {
+    return "memory_join";
   }
   using ExprBase::ExprBase;
 };

@@ -141,7 +141,7 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
   }
   // A library computes whole tensors of whole tensors, and a view is another tensor: no loop is
   // shared.
-  if (def->kind() == ExprKind::LibraryOp || def->kind() == ExprKind::MemoryViewOp) {
+  if (def->kind() == ExprKind::LibraryOp || isOfMemory(def)) {
     return {};
   }
   // A 0-d tensor among the operands of an op that makes a tensor of its own shape (a seed).

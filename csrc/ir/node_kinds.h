@@ -43,7 +43,8 @@ namespace nvfuser {
   F(ScatterStoreOp)              \
   F(EmbeddingFwdOp)              \
   F(LibraryOp)                   \
-  F(MemoryViewOp)
+  F(MemoryViewOp)                \
+  F(MemoryJoinOp)
 
 // Expressions between IterDomains.
 #define NVF_ID_EXPR_KINDS(F) \

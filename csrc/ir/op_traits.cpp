@@ -53,6 +53,7 @@ constexpr std::array kRows = {
     Row{ExprKind::EmbeddingFwdOp, kLookup | kReadsPart},
     Row{ExprKind::LibraryOp, kBySizes},
     Row{ExprKind::MemoryViewOp, kBySizes},
+    Row{ExprKind::MemoryJoinOp, kBySizes},
 };
 
 constexpr bool hasRowForEachKind() {

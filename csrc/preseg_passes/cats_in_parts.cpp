@@ -18,6 +18,7 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -77,6 +78,7 @@ class Making {
       case ExprKind::LoadStoreOp:
         return isPlainCopy(e) || most == Kind::Read ? most : Kind::Other;
       case ExprKind::ElementwiseOp:
+      case ExprKind::FullOp:
         return std::max(most, Kind::Elementwise);
       case ExprKind::ReductionOp:
       case ExprKind::WelfordOp:
@@ -172,7 +174,7 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
   for (Expr* e : fusion->exprs()) {
     auto* cat = tryAs<CatOp>(e);
     const auto* out = cat == nullptr ? nullptr : cat->output(0)->as<TensorView>();
-    if (out == nullptr || !fusion->isReturned(out) || !fusion->liveUses(out).empty() ||
+    if (out == nullptr || !out->isFusionOutput() || !fusion->liveUses(out).empty() ||
         out->domain()->hasAllocation() || dataTypeSizeBits(out->dtype()) < 8 ||
         !hasOneLoopPerDim(out)) {
       continue;
@@ -215,7 +217,7 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
 namespace {
 
 // A copy of a part with what is promised of its memory within the whole.
-TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim) {
+TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim, bool is_returned) {
   Ids ids;
   std::vector<std::optional<bool>> contiguity;
   for (const IterDomain* id : logicalIds(part)) {
@@ -228,7 +230,11 @@ TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim) {
   auto* out = IrBuilder::create<TensorView>(IrBuilder::create<TensorDomain>(ids, contiguity),
                                             part->dtype());
   IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, out, part);
-  fusion->addOutput(out);
+  if (is_returned) {
+    fusion->addOutput(out);
+  } else {
+    fusion->addHiddenOutput(out);
+  }
   return out;
 }
 
@@ -292,6 +298,42 @@ void computeBeforeCats(Fusion* fusion) {
   fusion->removeDeadUses();
 }
 
+namespace {
+
+bool isZero(const Val* v) {
+  const std::optional<double> value = realConstant(v);
+  return value == 0.0 && !std::signbit(*value);
+}
+
+bool isZeros(const TensorView* tv) {
+  const Expr* e = tv->definition();
+  return e != nullptr && e->kind() == ExprKind::FullOp && isZero(e->input(0));
+}
+
+} // namespace
+
+void padInsteadOfCats(Fusion* fusion) {
+  const FusionGuard guard(fusion);
+  const std::vector<Expr*> exprs = fusion->exprs();
+  for (Expr* e : exprs) {
+    const auto* cat = tryAs<CatOp>(e);
+    const std::vector<TensorView*> parts =
+        cat == nullptr ? std::vector<TensorView*>() : ops_utils::joinedBy(cat);
+    const auto other = std::ranges::find_if_not(parts, isZeros);
+    if (other == parts.end() || !std::all_of(other + 1, parts.end(), isZeros)) {
+      continue;
+    }
+    Val* padded = cat->input(static_cast<size_t>(other - parts.begin()));
+    const auto* pad = tryAs<PadOp>(padded->definition());
+    if (pad != nullptr && isZero(pad->value())) {
+      Val* joined = e->output(0);
+      fusion->removeExpr(e);
+      IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, joined, padded);
+    }
+  }
+  fusion->removeDeadUses();
+}
+
 void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,
                       std::vector<OutputPart>& parts) {
   const FusionGuard guard(fusion);
@@ -304,9 +346,10 @@ void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceW
       continue;
     }
     const auto dim = static_cast<size_t>(cats[i].cat->dim());
+    const bool is_returned = fusion->isReturned(whole);
     Val* start = fusion->zeroVal();
     for (size_t p = 0; p < cats[i].parts.size(); ++p) {
-      parts.push_back({outputFor(fusion, cats[i].parts[p], dim), whole, dim, start});
+      parts.push_back({outputFor(fusion, cats[i].parts[p], dim, is_returned), whole, dim, start});
       start = cats[i].cat->ends()[p];
     }
     fusion->removeOutput(whole);

@@ -10,25 +10,11 @@
 #include <preseg_passes/generate_topk.h>
 
 #include <algorithm>
+#include <map>
 
 namespace nvfuser {
 
 namespace {
-
-using Ids = TensorDomain::Ids;
-
-// A tensor in the same memory.
-TensorView* standInFor(const TensorView* made) {
-  Ids logical;
-  DimensionCopies of;
-  for (const IterDomain* id : logicalIds(made)) {
-    logical.push_back(
-        of[id] = IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
-  }
-  TensorView* out = tensorInMemoryOf(made, logical, of);
-  out->setSourceLocation(made->sourceLocation());
-  return out;
-}
 
 class Cutter {
  public:
@@ -82,7 +68,7 @@ class Cutter {
     if (others.empty() || of_library_.count(tv->definition()) != is_of_library) {
       return;
     }
-    TensorView* stand_in = standInFor(tv);
+    TensorView* stand_in = sameMemoryAs(tv);
     for (Expr* use : others) {
       Expr* copy = fusion_->replaceExprInput(use, tv, stand_in);
       if (of_library_.erase(use) != 0) {
@@ -113,8 +99,13 @@ std::vector<LibraryBoundary> cutAtLibraries(Fusion* fusion,
 }
 
 void joinAtLibraries(Fusion* fusion, const std::vector<LibraryBoundary>& boundaries,
-                     const std::vector<TensorView*>& outputs, MovedViews& views) {
+                     const std::vector<TensorView*>& outputs, const std::vector<OutputPart>& parts,
+                     MovedViews& views) {
   const FusionGuard guard(fusion);
+  std::map<TensorView*, std::vector<TensorView*>> parts_of; // what nobody makes as a whole
+  for (const OutputPart& part : parts) {
+    parts_of[part.whole].push_back(part.part);
+  }
   std::unordered_set<const TensorView*> between; // stand-ins and views of them
   for (const LibraryBoundary& boundary : boundaries) {
     between.insert(boundary.stand_in);
@@ -133,7 +124,15 @@ void joinAtLibraries(Fusion* fusion, const std::vector<LibraryBoundary>& boundar
   const std::unordered_set<const TensorView*> kept(outputs.begin(), outputs.end());
   for (const LibraryBoundary& boundary : boundaries) {
     TensorView* made = views.madeFor(boundary.made);
-    NVF_ERROR(made->isFusionOutput(), "nobody makes ", boundary.made->toString());
+    const auto its_parts = parts_of.find(made);
+    NVF_ERROR(made->isFusionOutput() || its_parts != parts_of.end(), "nobody makes ",
+              boundary.made->toString());
+    if (its_parts != parts_of.end() && tryAs<MemoryJoinOp>(made->definition()) == nullptr) {
+      if (made->definition() != nullptr) {
+        fusion->removeExpr(made->definition());
+      }
+      IrBuilder::create<MemoryJoinOp>(made, its_parts->second);
+    }
     fusion->removeInput(boundary.stand_in);
     if (made != boundary.made) {
       IrBuilder::create<MemoryViewOp>(boundary.stand_in, made, std::vector<Val*>());
@@ -146,9 +145,17 @@ void joinAtLibraries(Fusion* fusion, const std::vector<LibraryBoundary>& boundar
   }
   for (const LibraryBoundary& boundary : boundaries) {
     TensorView* made = views.madeFor(boundary.made);
-    if (kept.count(made) == 0) {
-      fusion->removeOutput(made);
-      made->setMemoryType(MemoryType::Local);
+    if (kept.count(made) != 0) {
+      continue;
+    }
+    const auto its_parts = parts_of.find(made);
+    const std::vector<TensorView*> written =
+        its_parts == parts_of.end() ? std::vector{made} : its_parts->second;
+    for (TensorView* tv : written) {
+      if (tv->isFusionOutput()) { // two boundaries may be one tensor
+        fusion->removeOutput(tv);
+        tv->setMemoryType(MemoryType::Local);
+      }
     }
   }
 }

@@ -24,8 +24,10 @@ std::vector<LibraryBoundary> cutAtLibraries(Fusion* fusion,
                                             const std::unordered_set<const TensorView*>& kept);
 
 // Joins what was cut. Views of stand-ins and tensors that are made in another shape become
-// MemoryViewOps, and are no longer among `views`. `outputs`: those of the definition.
+// MemoryViewOps, and are no longer among `views`; what is written in `parts` is a MemoryJoinOp of
+// them. `outputs`: those of the definition.
 void joinAtLibraries(Fusion* fusion, const std::vector<LibraryBoundary>& boundaries,
-                     const std::vector<TensorView*>& outputs, MovedViews& views);
+                     const std::vector<TensorView*>& outputs, const std::vector<OutputPart>& parts,
+                     MovedViews& views);
 
 } // namespace nvfuser

@@ -36,4 +36,16 @@ TensorView* tensorInMemoryOf(const TensorView* source, const TensorDomain::Ids& 
   return tensorInMemory(logical, memory, contiguity, source->dtype());
 }
 
+TensorView* sameMemoryAs(const TensorView* made) {
+  TensorDomain::Ids logical;
+  DimensionCopies of;
+  for (const IterDomain* id : logicalIds(made)) {
+    logical.push_back(
+        of[id] = IterDomainBuilder(id).isRfactor(false).parallelType(ParallelType::Serial).build());
+  }
+  TensorView* out = tensorInMemoryOf(made, logical, of);
+  out->setSourceLocation(made->sourceLocation());
+  return out;
+}
+
 } // namespace nvfuser

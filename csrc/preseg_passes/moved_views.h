@@ -19,6 +19,9 @@ using DimensionCopies = std::unordered_map<const IterDomain*, IterDomain*>;
 TensorView* tensorInMemoryOf(const TensorView* source, const TensorDomain::Ids& logical,
                              const DimensionCopies& copies);
 
+// One with the same dimensions.
+TensorView* sameMemoryAs(const TensorView* made);
+
 // An input of the fusion that is the memory of another one before it, seen with other dimensions,
 // or a part of it.
 struct InputView {

@@ -5,6 +5,7 @@
 
 #include <base/pass_log.h>
 #include <fusion.h>
+#include <machine.h>
 #include <preseg_passes/in_place_write.h>
 #include <preseg_passes/moved_views.h>
 #include <preseg_passes/rewrites.h>
@@ -45,9 +46,21 @@ void takeViewsOfInputs(Fusion* fusion, const std::unordered_set<const TensorView
 void moveViewsToEnds(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
                      MovedViews& moved, PassLog* log = nullptr);
 
+// What is read along two axes is read as two tensors, computed again of views of inputs. `kept`:
+// tensors that stay as they are. Changes the fusion and its inputs.
+void separateAxes(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                  MovedViews& views);
+
 // Reductions of a few elements, of which nothing else needs all, are operations on parts. Returns
 // whether there were any.
 bool addFewElements(Fusion* fusion);
+
+// Makes products of 16-bit matrices of larger ones, and takes a part of the result, where a library
+// is slow for their sizes (constants) and that is faster on this machine.
+void padProducts(Fusion* fusion, const MachineModel& machine);
+
+// Adds the biases of linear layers of float32 in kernels that read the results.
+void separateBias(Fusion* fusion);
 
 // An output that is expanded where its input has elements gets all of them. Changes the fusion, its
 // outputs and `outputs`.

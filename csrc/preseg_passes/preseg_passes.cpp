@@ -67,10 +67,18 @@ void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassL
 
 } // namespace
 
-void settleLayouts(PresegFusion& definition) {
+void settleLayouts(PresegFusion& definition, const MachineModel* machine) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
   PassLog pass = logOfPasses(fusion);
+  if (machine != nullptr && fusion->hasExpr(ExprKind::LibraryOp)) {
+    if (!isOptionDisabled(DisableOption::PadProducts)) {
+      pass("pad products", [&] { padProducts(fusion, *machine); });
+    }
+    if (!isOptionDisabled(DisableOption::SeparateBias)) {
+      pass("separate bias", [&] { separateBias(fusion); });
+    }
+  }
   pass("infer allocation orders",
        [&] { inferAllocationOrder(fusion, allocatedOutputs(definition)); });
   pass("compute into outputs", [&] { computeIntoOutputs(fusion, allocatedOutputs(definition)); });
@@ -103,6 +111,9 @@ void settleLayouts(PresegFusion& definition) {
   if (has_new_parts) {
     move_views();
   }
+  if (!isOptionDisabled(DisableOption::SeparateAxes)) {
+    pass("separate axes", [&] { separateAxes(fusion, kept, definition.views); });
+  }
   if (fusion->hasExpr(ExprKind::CatOp) && !isOptionDisabled(DisableOption::CatsInParts)) {
     pass("compute before cats", [&] { computeBeforeCats(fusion); });
   }
@@ -123,6 +134,9 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
     pass("write cats in parts", [&] {
       writeCatsInParts(fusion, wanted.cats_in_parts, definition.writes, definition.parts);
     });
+  }
+  if (fusion->hasExpr(ExprKind::CatOp)) {
+    pass("pad instead of cats", [&] { padInsteadOfCats(fusion); });
   }
   if (wanted.scatters_in_place != 0) {
     pass("scatter in place", [&] {
@@ -151,7 +165,8 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
   }
   if (!definition.boundaries.empty()) {
     pass("join at libraries", [&] {
-      joinAtLibraries(fusion, definition.boundaries, definition.outputs, definition.views);
+      joinAtLibraries(fusion, definition.boundaries, definition.outputs, definition.parts,
+                      definition.views);
     });
   }
   pass("order intermediates", [&] { orderIntermediates(fusion); });

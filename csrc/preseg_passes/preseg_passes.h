@@ -8,6 +8,7 @@
 #pragma once
 
 #include <fusion.h>
+#include <machine.h>
 #include <preseg_passes/in_place_write.h>
 #include <preseg_passes/library_boundaries.h>
 #include <preseg_passes/moved_views.h>
@@ -42,7 +43,8 @@ struct PresegFusion {
 
 // Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.
 // Leaves the definition cut at what libraries make and read.
-void settleLayouts(PresegFusion& definition);
+// `machine`: a GPU, whose library wants products of matrices otherwise; null: they stay.
+void settleLayouts(PresegFusion& definition, const MachineModel* machine = nullptr);
 
 // Runs all other passes, and joins the definition again. NVFUSER_DUMP=pre_segmenter_logging prints
 // the fusion after each that changed it, and the time that it took.

@@ -51,8 +51,8 @@ std::string whyNot(const SchedulerEntry& entry, Fusion* fusion) {
       if (e->kind() == ExprKind::LibraryOp) {
         return "a library evaluates " + e->opName();
       }
-      if (e->kind() == ExprKind::MemoryViewOp) {
-        return "a view of memory takes no kernel";
+      if (isOfMemory(e)) {
+        return "what says where a tensor lies takes no kernel";
       }
     }
   }

@@ -13,12 +13,11 @@
 namespace nvfuser {
 
 bool takesNoKernel(const Expr* e) {
-  return e->kind() == ExprKind::LibraryOp || e->kind() == ExprKind::MemoryViewOp;
+  return e->kind() == ExprKind::LibraryOp || isOfMemory(e);
 }
 
 bool isWithoutKernel(const std::vector<Expr*>& exprs) {
-  return librarySegmentOp(exprs) != nullptr ||
-         (exprs.size() == 1 && exprs.front()->kind() == ExprKind::MemoryViewOp);
+  return librarySegmentOp(exprs) != nullptr || (exprs.size() == 1 && isOfMemory(exprs.front()));
 }
 
 const LibraryOp* librarySegmentOp(const std::vector<Expr*>& exprs) {

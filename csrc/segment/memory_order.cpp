@@ -3,14 +3,19 @@
 #include <segment/memory_order.h>
 
 #include <ir/exprs.h>
+#include <runtime/in_place_hazard.h>
 #include <segment/library_segment.h>
+#include <segment/loops.h>
 #include <segment/traffic.h>
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 namespace nvfuser {
 
@@ -30,17 +35,26 @@ bool mayDraw(const Segment& segment) {
   });
 }
 
-// In whose memory a tensor lies.
-const Val* viewed(const Val* tensor) {
-  const auto* view = tryAs<MemoryViewOp>(tensor->definition());
-  return view == nullptr ? tensor : viewed(view->in());
+// The tensors that lie in the memory of one.
+std::vector<const Val*> writtenTo(const Val* tensor) {
+  const Expr* e = tensor->definition();
+  if (e == nullptr || !isOfMemory(e)) {
+    return {tensor};
+  }
+  if (const auto* view = tryAs<MemoryViewOp>(e)) {
+    return writtenTo(view->in());
+  }
+  return {e->inputs().begin(), e->inputs().end()};
 }
 
 // What segments read and write, by number.
 class MemoryOrder {
  public:
   explicit MemoryOrder(const std::vector<Segment>& segments)
-      : made_(segments.size()), read_(segments.size()), after_(segments.size()) {
+      : made_(segments.size()),
+        read_(segments.size()),
+        after_(segments.size()),
+        before_(segments.size()) {
     std::vector<size_t> drawing;
     for (size_t s = 0; s < segments.size(); ++s) {
       const LibraryOp* op = librarySegmentOp(segments[s].exprs);
@@ -52,10 +66,12 @@ class MemoryOrder {
       }
       std::set<size_t> before;
       for (const Val* in : segments[s].inputs) {
-        if (const auto it = number_.find(viewed(in)); it != number_.end()) {
-          read_[s].push_back(it->second);
-          tensors_[it->second].readers.push_back(s);
-          before.insert(tensors_[it->second].maker);
+        for (const Val* written : writtenTo(in)) {
+          if (const auto it = number_.find(written); it != number_.end()) {
+            read_[s].push_back(it->second);
+            tensors_[it->second].readers.push_back(s);
+            before.insert(tensors_[it->second].maker);
+          }
         }
       }
       if (mayDraw(segments[s])) {
@@ -65,7 +81,10 @@ class MemoryOrder {
       for (const size_t each : before) {
         after_[each].push_back(s);
       }
-      num_before_.push_back(before.size());
+      before_[s].assign(before.begin(), before.end());
+      findOverwrites(segments[s], s);
+      reads_nothing_.push_back(std::none_of(segments[s].inputs.begin(), segments[s].inputs.end(),
+                                            [](const Val* v) { return v->isTensor(); }));
     }
   }
 
@@ -74,7 +93,7 @@ class MemoryOrder {
     double now = 0;
     double most = 0;
     for (const size_t s : order) {
-      most = std::max(most, now + bytesMade(s) + taken_[s]);
+      most = std::max(most, now + bytesMade(s) - bytesOverwritten(s, left) + taken_[s]);
       now += bytesMade(s) - take(s, left);
     }
     return most;
@@ -104,11 +123,30 @@ class MemoryOrder {
     return late;
   }
 
+  // The same order, but what reads nothing comes right before what reads that.
+  std::vector<size_t> fillLate(const std::vector<size_t>& order) const {
+    std::vector<size_t> late;
+    std::set<size_t> waiting;
+    for (const size_t s : order) {
+      if (reads_nothing_[s]) {
+        waiting.insert(s);
+        continue;
+      }
+      for (const size_t each : before_[s]) {
+        if (waiting.erase(each) != 0) {
+          late.push_back(each);
+        }
+      }
+      late.push_back(s);
+    }
+    late.insert(late.end(), waiting.begin(), waiting.end());
+    return late;
+  }
+
   // Among the first that are ready.
   std::vector<size_t> leastFirst() const {
-    constexpr size_t kMostTries = 32;
     std::vector<size_t> left = numReaders();
-    std::vector<size_t> waits_for = num_before_;
+    std::vector<size_t> waits_for = numOf(before_);
     std::set<size_t> ready;
     for (size_t s = 0; s < made_.size(); ++s) {
       if (waits_for[s] == 0) {
@@ -138,13 +176,91 @@ class MemoryOrder {
     return order;
   }
 
+  // From the end: what makes more than it reads, and is not read by what comes before, is last.
+  std::vector<size_t> mostLast() const {
+    std::vector<size_t> left = numOf(after_);
+    std::vector<bool> is_live(tensors_.size());
+    for (size_t t = 0; t < tensors_.size(); ++t) {
+      is_live[t] = tensors_[t].is_result;
+    }
+    std::set<size_t, std::greater<>> ready;
+    for (size_t s = 0; s < made_.size(); ++s) {
+      if (left[s] == 0) {
+        ready.insert(s);
+      }
+    }
+    std::vector<size_t> order;
+    while (!ready.empty()) {
+      size_t best = *ready.begin();
+      double least = bytesKept(best, is_live);
+      size_t tries = 0;
+      for (auto it = ready.begin(); it != ready.end() && tries < kMostTries; ++it, ++tries) {
+        if (const double kept = bytesKept(*it, is_live); kept < least) {
+          best = *it;
+          least = kept;
+        }
+      }
+      ready.erase(best);
+      for (const size_t t : read_[best]) {
+        is_live[t] = true;
+      }
+      order.push_back(best);
+      for (const size_t next : before_[best]) {
+        if (--left[next] == 0) {
+          ready.insert(next);
+        }
+      }
+    }
+    std::ranges::reverse(order);
+    return order;
+  }
+
  private:
+  static constexpr size_t kMostTries = 32; // so that planning stays linear
+
   struct Tensor {
     double bytes;
     size_t maker;
     bool is_result;
     std::vector<size_t> readers;
   };
+
+  // What a kernel reads last may make room for what it writes.
+  void findOverwrites(const Segment& segment, size_t s) {
+    overwrites_.emplace_back();
+    if (!visitsEachElementOnce(segment)) {
+      return;
+    }
+    for (size_t i = 0; i < segment.inputs.size(); ++i) {
+      const auto* in = tryAs<TensorView>(segment.fusion->inputs()[i]);
+      const std::vector<const Val*> written =
+          in == nullptr ? std::vector<const Val*>() : writtenTo(segment.inputs[i]);
+      const auto from = written.size() == 1 ? number_.find(written.front()) : number_.end();
+      if (from == number_.end() || !isLargest(segment, in)) {
+        continue;
+      }
+      for (size_t o = 0; o < segment.outputs.size(); ++o) {
+        const auto* out = segment.fusion->outputs()[o]->as<TensorView>();
+        if (out->dtype() == in->dtype() && sameShape(in, out)) {
+          overwrites_[s].emplace_back(from->second, made_[s][o]);
+        }
+      }
+    }
+  }
+
+  double bytesOverwritten(size_t s, const std::vector<size_t>& left) const {
+    double bytes = 0;
+    std::set<size_t> taken;
+    for (const auto& [from, to] : overwrites_[s]) {
+      const bool is_free = left[from] == 1 && !tensors_[from].is_result && taken.count(from) == 0 &&
+                           taken.count(to) == 0;
+      if (is_free && tensors_[from].bytes == tensors_[to].bytes) {
+        taken.insert({from, to});
+        bytes += tensors_[to].bytes;
+      }
+    }
+    return bytes;
+  }
 
   // Where a segment of an order adds for the shortest time. Those that come late themselves keep
   // their order.
@@ -180,6 +296,14 @@ class MemoryOrder {
     return last;
   }
 
+  static std::vector<size_t> numOf(const std::vector<std::vector<size_t>>& lists) {
+    std::vector<size_t> out;
+    for (const std::vector<size_t>& list : lists) {
+      out.push_back(list.size());
+    }
+    return out;
+  }
+
   std::vector<size_t> numReaders() const {
     std::vector<size_t> out;
     for (const Tensor& tensor : tensors_) {
@@ -209,6 +333,30 @@ class MemoryOrder {
     return bytesMade(s) - bytesFreed(s, left);
   }
 
+  // What must be there before a segment, less what must not any more, if everything behind it has
+  // its place. What only it reads need not be there before its own maker, and so on.
+  double bytesKept(size_t s, const std::vector<bool>& is_live) const {
+    double bytes = 0;
+    double least = std::numeric_limits<double>::max();
+    while (true) {
+      const size_t* maker = nullptr;
+      size_t num_new = 0;
+      bytes -= bytesMade(s);
+      for (const size_t t : read_[s]) {
+        if (!is_live[t]) {
+          bytes += tensors_[t].bytes;
+          maker = &tensors_[t].maker;
+          ++num_new;
+        }
+      }
+      least = std::min(least, bytes);
+      if (num_new != 1 || after_[*maker].size() != 1 || made_[*maker].size() != 1) {
+        return least;
+      }
+      s = *maker;
+    }
+  }
+
   double take(size_t s, std::vector<size_t>& left) const {
     const double freed = bytesFreed(s, left);
     for (const size_t t : read_[s]) {
@@ -221,8 +369,11 @@ class MemoryOrder {
   std::vector<Tensor> tensors_;
   std::vector<std::vector<size_t>> made_, read_; // by segment
   std::vector<std::vector<size_t>> after_;       // segments that need it
-  std::vector<double> taken_;                    // while it runs, by a library for itself
-  std::vector<size_t> num_before_;
+  std::vector<std::vector<size_t>> before_;      // segments that it needs
+  // Pairs of tensors of a segment, of which the second may be written over the first.
+  std::vector<std::vector<std::pair<size_t, size_t>>> overwrites_;
+  std::vector<bool> reads_nothing_; // no tensor
+  std::vector<double> taken_;       // while it runs, by a library for itself
 };
 
 } // namespace
@@ -243,14 +394,16 @@ void orderForMemory(std::vector<Segment>& segments) {
   double least = memory.peakOf(best);
   // Neighbours that read the same tensor find it in L2, which is not given up for little.
   const std::vector<size_t> least_first = memory.leastFirst();
-  for (const auto& order : {memory.addLate(best), least_first, memory.addLate(least_first)}) {
+  const std::vector<size_t> most_last = memory.mostLast();
+  for (const auto& order : {memory.addLate(best), least_first, memory.addLate(least_first),
+                            most_last, memory.addLate(most_last)}) {
     if (const double peak = memory.peakOf(order); peak < kNotably * least) {
       least = peak;
       best = order;
     }
   }
   std::vector<Segment> ordered;
-  for (const size_t s : best) {
+  for (const size_t s : memory.fillLate(best)) {
     ordered.push_back(std::move(segments[s]));
   }
   segments = std::move(ordered);

@@ -3,6 +3,7 @@
 // an output.
 #include "preseg_for_test.h"
 
+#include <preseg_passes/cats_in_parts.h>
 #include <preseg_passes/library_boundaries.h>
 
 namespace nvfuser::test {
@@ -19,10 +20,11 @@ class LibraryBoundaries : public PresegTest {
         outputs.push_back(views_.madeFor(v->as<TensorView>()));
       }
     }
-    joinAtLibraries(&fusion_, boundaries_, outputs, views_);
+    joinAtLibraries(&fusion_, boundaries_, outputs, parts_, views_);
   }
 
   std::vector<LibraryBoundary> boundaries_;
+  std::vector<OutputPart> parts_;
   MovedViews views_;
 };
 
@@ -114,6 +116,25 @@ TEST_F(LibraryBoundaries, ViewsThatALibraryAloneReadsStayWithIt) {
   fusion_.addOutput(matmul(product, x));
   cut();
   EXPECT_TRUE(boundaries_.empty());
+}
+
+TEST_F(LibraryBoundaries, WhatIsWrittenInPartsIsReadAsAWhole) {
+  TensorView* x = input({4, 8});
+  TensorView* w = input({16, 6});
+  fusion_.addOutput(matmul(cat({div(x, sum(x, {1}, /*keep_dim=*/true)), neg(x)}, 1), w));
+  cut();
+  writeCatsInParts(&fusion_, 1, {}, parts_);
+  join();
+  EXPECT_EQ(text(), R"(t0 float32[i4, r8] = reduce add(x0)
+t1 float32[i4, b] = broadcast(t0)
+t2 float32[i4, i8] = div(x0, t1)
+t3 float32[i4, i8] = Set(t2)
+t4 float32[i4, i8] = neg(x0)
+t5 float32[i4, i8] = Set(t4)
+t6 float32[i4, i16] = memory_join(t3, t5)
+t7 float32[i4, i6] = matmul(t6, x1)
+outputs: t7
+)");
 }
 
 } // namespace nvfuser::test

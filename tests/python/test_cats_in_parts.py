@@ -281,3 +281,32 @@ assert torch.equal(cat, torch.cat([x, x + 1], 1))
     for _ in range(2):
         done = run_script(script, env={"NVFUSER_CACHE_DIR": str(tmp_path)})
         assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("before", [0, 5])
+def test_what_is_joined_with_zeros(dim: int, before: int) -> None:
+    """Twice, as the gradient of a window is made; beside an output of its own size."""
+    x = torch.randn(6, 17, 40, device=DEVICE)
+
+    def zeros(o: Any, sizes: list[int], length: int, along: int) -> Any:
+        sizes = [length if d == along else n for d, n in enumerate(sizes)]
+        return o.full(sizes, 0.0, DataType.Float)
+
+    with FusionDefinition() as fd:
+        o = fd.ops
+        y = o.neg(fd.from_pytorch(x, static_sizes=True))
+        parts = [y, zeros(o, [6, 17, 40], 3, dim)]
+        if before:
+            parts.insert(0, zeros(o, [6, 17, 40], before, dim))
+        joined = o.cat(parts, dim)
+        sizes = [n + (before + 3 if d == dim else 0) for d, n in enumerate(x.shape)]
+        other = (dim + 1) % 3
+        fd.add_output(o.cat([joined, zeros(o, sizes, 7, other)], other))
+        fd.add_output(y)
+    got = fd.execute([x])
+    widths = [0] * 6
+    widths[2 * (2 - dim) : 2 * (2 - dim) + 2] = [before, 3]
+    widths[2 * (2 - other) + 1] = 7
+    torch.testing.assert_close(got[0], torch.nn.functional.pad(-x, widths), rtol=0, atol=0)
+    torch.testing.assert_close(got[1], -x, rtol=0, atol=0)

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A tensor that is read along two axes stands for two: x + x^T, or a mask that is made of the
+// lengths of sequences for rows and columns both. Every kernel has one loop for each dimension of
+// its tensors, and such a tensor has the dimensions of two loops made one. So what reads it along
+// the second axis gets a copy that is computed again, of inputs that are seen a second time.
+#include <preseg_passes/passes.h>
+
+#include <base/disjoint_set.h>
+#include <ir/exprs.h>
+#include <ir/logical_map.h>
+#include <ir/op_traits.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace nvfuser {
+
+namespace {
+
+using Dims = DisjointSets<const IterDomain*>;
+
+class AxisSeparator {
+ public:
+  AxisSeparator(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                MovedViews& views)
+      : fusion_(fusion), kept_(kept), views_(views) {}
+
+  void run() {
+    constexpr int kMostRounds = 8;
+    for (int round = 0; round < kMostRounds; ++round) {
+      exprs_ = fusion_->exprs();
+      const Dims dims = mapped(nullptr);
+      const size_t conflicts = countConflicts(dims);
+      if (conflicts == 0) {
+        return;
+      }
+      TensorView* best = nullptr;
+      size_t fewest = conflicts;
+      for (TensorView* tv : candidates(dims)) {
+        if (const size_t left = countConflicts(mapped(tv)); left < fewest) {
+          best = tv;
+          fewest = left;
+        }
+      }
+      if (best == nullptr) {
+        return;
+      }
+      separateReaders(best);
+    }
+  }
+
+ private:
+  // Dimensions that share loops, if what reads `apart` reads tensors of its own.
+  Dims mapped(const TensorView* apart) const {
+    Dims dims;
+    for (const Expr* e : exprs_) {
+      for (const TensorView* out : tensorOutputs(e)) {
+        for (const TensorView* in : tensorInputs(e)) {
+          if (in == apart) {
+            continue;
+          }
+          for (const auto& [from, to] : producerConsumerPairs(in, out)) {
+            if (!from->isBroadcast() && !to->isBroadcast()) {
+              dims.mapEntries(from, to);
+            }
+          }
+        }
+      }
+    }
+    return dims;
+  }
+
+  static bool isConflicting(const TensorView* tv, const Dims& dims) {
+    const auto ids = logicalIds(tv);
+    for (size_t a = 0; a < ids.size(); ++a) {
+      for (size_t b = a + 1; b < ids.size(); ++b) {
+        if (!ids[a]->isBroadcast() && dims.permissiveAreMapped(ids[a], ids[b])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  size_t countConflicts(const Dims& dims) const {
+    size_t count = 0;
+    for (const Expr* e : exprs_) {
+      for (const TensorView* out : tensorOutputs(e)) {
+        count += isConflicting(out, dims) ? 1 : 0;
+      }
+    }
+    for (const Val* v : fusion_->inputs()) {
+      const auto* tv = tryAs<TensorView>(v);
+      count += tv != nullptr && isConflicting(tv, dims) ? 1 : 0;
+    }
+    return count;
+  }
+
+  // What several read, and can be made again; the first ones are the least to compute.
+  std::vector<TensorView*> candidates(const Dims& dims) const {
+    constexpr size_t kMost = 32;
+    std::vector<const IterDomain*> shared;
+    const auto add_conflict = [&](const TensorView* tv) {
+      if (isConflicting(tv, dims)) {
+        const auto ids = logicalIds(tv);
+        shared.insert(shared.end(), ids.begin(), ids.end());
+      }
+    };
+    std::vector<TensorView*> all;
+    for (Val* v : fusion_->inputs()) {
+      if (v->isTensor()) {
+        all.push_back(v->as<TensorView>());
+      }
+    }
+    for (const Expr* e : exprs_) {
+      for (TensorView* out : tensorOutputs(e)) {
+        all.push_back(out);
+      }
+    }
+    std::ranges::for_each(all, add_conflict);
+    std::vector<TensorView*> found;
+    for (TensorView* tv : all) {
+      const auto ids = logicalIds(tv);
+      const bool is_concerned = std::any_of(ids.begin(), ids.end(), [&](const IterDomain* id) {
+        return !id->isBroadcast() &&
+               std::any_of(shared.begin(), shared.end(), [&](const IterDomain* other) {
+                 return id == other || dims.permissiveAreMapped(id, other);
+               });
+      });
+      int ops = 0;
+      if (is_concerned && fusion_->liveUses(tv).size() > 1 && isRepeatable(tv, ops)) {
+        found.push_back(tv);
+        if (found.size() == kMost) {
+          break;
+        }
+      }
+    }
+    return found;
+  }
+
+  bool isRepeatable(const TensorView* tv, int& ops) const {
+    constexpr int kMostOps = 16;
+    const Expr* e = tv->definition();
+    if (e == nullptr) {
+      return kept_.count(tv) == 0;
+    }
+    const std::vector<TensorView*> read = tensorInputs(e);
+    const bool is_made = e->kind() == ExprKind::FullOp || e->kind() == ExprKind::IotaOp;
+    return (is_made || isByPosition(e)) && !isBoundary(e) && e->outputs().size() == 1 && ++ops <= kMostOps &&
+           std::all_of(read.begin(), read.end(),
+                       [&](const TensorView* in) { return isRepeatable(in, ops); });
+  }
+
+  // All readers but the first.
+  void separateReaders(TensorView* tv) {
+    const std::vector<Expr*> uses = fusion_->liveUses(tv);
+    for (size_t u = 1; u < uses.size(); ++u) {
+      std::unordered_map<TensorView*, TensorView*> copies;
+      fusion_->replaceExprInput(uses[u], tv, repeated(tv, copies));
+    }
+  }
+
+  TensorView* repeated(TensorView* tv, std::unordered_map<TensorView*, TensorView*>& copies) {
+    if (const auto it = copies.find(tv); it != copies.end()) {
+      return it->second;
+    }
+    if (const Expr* e = tv->definition()) {
+      std::vector<Val*> operands = e->inputs();
+      for (Val*& operand : operands) {
+        if (operand->isTensor()) {
+          operand = repeated(operand->as<TensorView>(), copies);
+        }
+      }
+      return copies[tv] = recompute(tv, operands);
+    }
+    TensorView* view = sameMemoryAs(tv);
+    const InputView* seen = nullptr;
+    for (const InputView& each : views_.inputs) {
+      seen = each.view == tv ? &each : seen;
+    }
+    fusion_->addInput(view);
+    views_.inputs.push_back(seen == nullptr ? InputView{view, tv, {}}
+                                            : InputView{view, seen->source, seen->starts});
+    return copies[tv] = view;
+  }
+
+  Fusion* fusion_;
+  const std::unordered_set<const TensorView*>& kept_;
+  MovedViews& views_;
+  std::vector<Expr*> exprs_;
+};
+
+} // namespace
+
+void separateAxes(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+                  MovedViews& views) {
+  const FusionGuard guard(fusion);
+  AxisSeparator(fusion, kept, views).run();
+}
+
+} // namespace nvfuser

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whole regions of models with their products: a batch of one, against torch one by one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import DEVICE
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from aten import define, traced
+from layers import differing, in_float64
+from model_region_cases import MODEL_REGION_LAYERS
+from run import relative_error
+
+
+@pytest.mark.machine("h200")
+@pytest.mark.parametrize("name", ["conformer_block", "sd3_joint_block", "hiera_block"])
+def test_regions(name: str) -> None:
+    """Products of odd sizes, operands in parts, masks of lengths, windows."""
+    (layer,) = (each for each in MODEL_REGION_LAYERS if each.name == name)
+    for graph in traced(name, layer.function, layer.make(torch.device(DEVICE), most=1)):
+        got = define(graph).execute(graph.inputs)
+        one_by_one = graph.module(*graph.inputs)
+        references = in_float64(graph)
+        for result, expected, reference in zip(got, one_by_one, references, strict=True):
+            error = relative_error if result.is_floating_point() else differing
+            assert error(result, reference) <= max(2 * error(expected, reference), 2.0**-6)
