@@ -9,6 +9,7 @@
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ir/op_traits.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
 #include <algorithm>
@@ -154,9 +155,10 @@ class AxisSeparator {
                        [&](const TensorView* in) { return isRepeatable(in, ops); });
   }
 
-  // All readers but the first.
+  // All readers but one, which reads it as it lies if there is such a reader.
   void separateReaders(TensorView* tv) {
-    const std::vector<Expr*> uses = fusion_->liveUses(tv);
+    std::vector<Expr*> uses = fusion_->liveUses(tv);
+    std::ranges::stable_partition(uses, [](const Expr* e) { return permutationOf(e).empty(); });
     for (size_t u = 1; u < uses.size(); ++u) {
       std::unordered_map<TensorView*, TensorView*> copies;
       fusion_->replaceExprInput(uses[u], tv, repeated(tv, copies));
