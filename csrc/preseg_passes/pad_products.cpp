@@ -19,8 +19,8 @@
 #include <transform/cache.h>
 
 #include <algorithm>
-#include <map>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <tuple>
@@ -110,7 +110,7 @@ class ProductPadder : public Rewriter {
     TensorView* a = nullptr; // [.., m, k]
     TensorView* b = nullptr; // [.., k, n], of linear [n, k]
     TensorView* bias = nullptr;
-    TensorView* out = nullptr; // [.., m, n]
+    TensorView* out = nullptr;               // [.., m, n]
     size_t a_row, a_column, b_row, b_column; // dimensions
     int64_t m, n, k, batch;
     int64_t more_m = 0, more_n = 0, more_k = 0;
@@ -146,8 +146,7 @@ class ProductPadder : public Rewriter {
   }
 
   static std::optional<Product> productOf(const LibraryOp* op) {
-    if (op == nullptr ||
-        (op->op() != LibraryOpType::Matmul && op->op() != LibraryOpType::Linear)) {
+    if (op == nullptr || (op->op() != LibraryOpType::Matmul && op->op() != LibraryOpType::Linear)) {
       return std::nullopt;
     }
     Product p;
@@ -175,7 +174,8 @@ class ProductPadder : public Rewriter {
       return std::nullopt;
     }
     const Sizes out = *constantSizes(p.out);
-    p.batch = std::accumulate(out.begin(), out.end(), int64_t{1}, std::multiplies<>()) / (p.m * p.n);
+    p.batch =
+        std::accumulate(out.begin(), out.end(), int64_t{1}, std::multiplies<>()) / (p.m * p.n);
     return p;
   }
 
@@ -191,10 +191,9 @@ class ProductPadder : public Rewriter {
     takes(p.more_n, p.n, machine_.odd_result_speed);
     takes(p.more_m, p.m, machine_.odd_operand_speed);
     takes(p.more_k, p.k, machine_.odd_operand_speed);
-    const double flops =
-        2.0 * static_cast<double>(p.batch * p.k) * tiles(p.m) * tiles(p.n);
-    const double bytes = 2.0 * static_cast<double>(p.batch) *
-                         static_cast<double>(p.m * p.k + p.k * p.n + p.m * p.n);
+    const double flops = 2.0 * static_cast<double>(p.batch * p.k) * tiles(p.m) * tiles(p.n);
+    const double bytes =
+        2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m * p.k + p.k * p.n + p.m * p.n);
     return flops / speed -
            std::max(flops / machine_.product_speed, bytes / machine_.product_bandwidth);
   }

@@ -150,9 +150,10 @@ class AxisSeparator {
     }
     const std::vector<TensorView*> read = tensorInputs(e);
     const bool is_made = e->kind() == ExprKind::FullOp || e->kind() == ExprKind::IotaOp;
-    return (is_made || isByPosition(e)) && !isBoundary(e) && e->outputs().size() == 1 && ++ops <= kMostOps &&
-           std::all_of(read.begin(), read.end(),
-                       [&](const TensorView* in) { return isRepeatable(in, ops); });
+    return (is_made || isByPosition(e)) && !isBoundary(e) && e->outputs().size() == 1 &&
+           ++ops <= kMostOps && std::all_of(read.begin(), read.end(), [&](const TensorView* in) {
+             return isRepeatable(in, ops);
+           });
   }
 
   // All readers but one, which reads it as it lies if there is such a reader.

@@ -44,7 +44,8 @@ outputs: t4
 TEST_F(SeparateAxes, PositionsAreMadeAgain) {
   TensorView* i = iota(IrBuilder::index(8));
   TensorView* is_diagonal = eq(broadcast(i, {false, true}), broadcast(i, {true, false}));
-  fusion_.addOutput(where(is_diagonal, input({8, 8}), IrBuilder::create<Val>(0.0, DataType::Float)));
+  fusion_.addOutput(
+      where(is_diagonal, input({8, 8}), IrBuilder::create<Val>(0.0, DataType::Float)));
   separate();
   EXPECT_EQ(text(), R"(t0 int64[i8] = iota(8, 0, 1)
 t1 int64[i8, b] = broadcast(t0)
