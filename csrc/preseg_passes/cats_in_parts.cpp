@@ -18,7 +18,6 @@
 #include <transform/cache.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -294,42 +293,6 @@ void computeBeforeCats(Fusion* fusion) {
     }
     TensorView* joined = nvfuser::cat(computed, cat->dim());
     copyExprWith(fusion, joined->definition(), {{joined, out}});
-  }
-  fusion->removeDeadUses();
-}
-
-namespace {
-
-bool isZero(const Val* v) {
-  const std::optional<double> value = realConstant(v);
-  return value == 0.0 && !std::signbit(*value);
-}
-
-bool isZeros(const TensorView* tv) {
-  const Expr* e = tv->definition();
-  return e != nullptr && e->kind() == ExprKind::FullOp && isZero(e->input(0));
-}
-
-} // namespace
-
-void padInsteadOfCats(Fusion* fusion) {
-  const FusionGuard guard(fusion);
-  const std::vector<Expr*> exprs = fusion->exprs();
-  for (Expr* e : exprs) {
-    const auto* cat = tryAs<CatOp>(e);
-    const std::vector<TensorView*> parts =
-        cat == nullptr ? std::vector<TensorView*>() : ops_utils::joinedBy(cat);
-    const auto other = std::ranges::find_if_not(parts, isZeros);
-    if (other == parts.end() || !std::all_of(other + 1, parts.end(), isZeros)) {
-      continue;
-    }
-    Val* padded = cat->input(static_cast<size_t>(other - parts.begin()));
-    const auto* pad = tryAs<PadOp>(padded->definition());
-    if (pad != nullptr && isZero(pad->value())) {
-      Val* joined = e->output(0);
-      fusion->removeExpr(e);
-      IrBuilder::create<LoadStoreOp>(LoadStoreOpType::Set, joined, padded);
-    }
   }
   fusion->removeDeadUses();
 }

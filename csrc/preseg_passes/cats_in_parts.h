@@ -36,7 +36,4 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion);
 void writeCatsInParts(Fusion* fusion, uint64_t which, const std::vector<InPlaceWrite>& writes,
                       std::vector<OutputPart>& parts);
 
-// What is joined with zeros is padded: one operation, which reads by vectors.
-void padInsteadOfCats(Fusion* fusion);
-
 } // namespace nvfuser

@@ -135,9 +135,6 @@ void runPresegPasses(PresegFusion& definition, const Rewrites& wanted) {
       writeCatsInParts(fusion, wanted.cats_in_parts, definition.writes, definition.parts);
     });
   }
-  if (fusion->hasExpr(ExprKind::CatOp)) {
-    pass("pad instead of cats", [&] { padInsteadOfCats(fusion); });
-  }
   if (wanted.scatters_in_place != 0) {
     pass("scatter in place", [&] {
       scatterInPlace(fusion, wanted.scatters_in_place, definition.writes, definition.overlap);

@@ -129,26 +129,4 @@ TEST_F(CatsInParts, WhatIsReadElsewhereIsJoinedFirst) {
   EXPECT_EQ(text(), before);
 }
 
-TEST_F(CatsInParts, WhatIsJoinedWithZerosIsPadded) {
-  TensorView* x = input({4, 8});
-  const auto filled = [&](double value) {
-    return full({IrBuilder::index(4), IrBuilder::index(3)},
-                IrBuilder::create<Val>(value, DataType::Double), DataType::Float);
-  };
-  fusion_.addOutput(neg(cat({filled(0), abs(x), filled(0)}, 1)));
-  fusion_.addOutput(cat({abs(x), filled(-0.0)}, 1)); // another zero
-  padInsteadOfCats(&fusion_);
-  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = abs(x0)
-t1 float32[i4, i14] of [i4, i8] = pad(t0, float(0))
-t2 float32[i4, i14] = Set(t1)
-t3 float32[i4, i14] = neg(t2)
-t4 float32[i4, i8] = abs(x0)
-t5 float32[i4, i11] of [i4, i8] = pad(t4, float(0))
-t6 float32[i4, i3] = full(float(-0))
-t7 float32[i4, i11] of [i4, i3] = pad(t6, float(0))
-t8 float32[i4, i11] = cat(t5, t7)
-outputs: t3 t8
-)");
-}
-
 } // namespace nvfuser::test
