@@ -336,9 +336,10 @@ class MemoryOrder {
   // What must be there before a segment, less what must not any more, if everything behind it has
   // its place. What only it reads need not be there before its own maker, and so on.
   double bytesKept(size_t s, const std::vector<bool>& is_live) const {
+    constexpr int kMostSteps = 16;
     double bytes = 0;
     double least = std::numeric_limits<double>::max();
-    while (true) {
+    for (int step = 0; step < kMostSteps; ++step) {
       const size_t* maker = nullptr;
       size_t num_new = 0;
       bytes -= bytesMade(s);
@@ -351,10 +352,11 @@ class MemoryOrder {
       }
       least = std::min(least, bytes);
       if (num_new != 1 || after_[*maker].size() != 1 || made_[*maker].size() != 1) {
-        return least;
+        break;
       }
       s = *maker;
     }
+    return least;
   }
 
   double take(size_t s, std::vector<size_t>& left) const {

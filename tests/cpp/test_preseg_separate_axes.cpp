@@ -18,8 +18,8 @@ TEST_F(SeparateAxes, AMatrixAndItsTranspose) {
   TensorView* x = input({8, 8});
   fusion_.addOutput(add(x, transpose(x, 0, 1)));
   separate();
-  EXPECT_EQ(text(), R"(t0 float32[i8, i8] of [i8, i8] = Set(x0)
-t1 float32[i8, i8] = add(x1, t0)
+  EXPECT_EQ(text(), R"(t0 float32[i8, i8] of [i8, i8] = Set(x1)
+t1 float32[i8, i8] = add(x0, t0)
 outputs: t1
 )");
   ASSERT_EQ(views_.inputs.size(), 1U);
