@@ -222,12 +222,8 @@ class ProductPadder : public Rewriter {
     while (const Expr* e = viewOf(tv)) {
       tv = e->input(0)->as<TensorView>();
     }
-    switch (making(tv)) {
-      case Making::Read:
-        return copyOf(tv);
-      case Making::Elementwise:
-      case Making::Reduced:
-        break;
+    if (making(tv) == Making::Read) {
+      return copyOf(tv);
     }
     const double written =
         static_cast<double>(bytesOf(*constantSizes(tv))) / machine_.memory_bandwidth;

@@ -33,6 +33,7 @@ class AxisSeparator {
     constexpr int kMostRounds = 8;
     for (int round = 0; round < kMostRounds; ++round) {
       exprs_ = fusion_->exprs();
+      tensors_ = fusion_->allTvs();
       const Dims dims = mapped(nullptr);
       const size_t conflicts = countConflicts(dims);
       if (conflicts == 0) {
@@ -87,43 +88,22 @@ class AxisSeparator {
   }
 
   size_t countConflicts(const Dims& dims) const {
-    size_t count = 0;
-    for (const Expr* e : exprs_) {
-      for (const TensorView* out : tensorOutputs(e)) {
-        count += isConflicting(out, dims) ? 1 : 0;
-      }
-    }
-    for (const Val* v : fusion_->inputs()) {
-      const auto* tv = tryAs<TensorView>(v);
-      count += tv != nullptr && isConflicting(tv, dims) ? 1 : 0;
-    }
-    return count;
+    return static_cast<size_t>(std::ranges::count_if(
+        tensors_, [&](const TensorView* tv) { return isConflicting(tv, dims); }));
   }
 
   // What several read, and can be made again; the first ones are the least to compute.
   std::vector<TensorView*> candidates(const Dims& dims) const {
     constexpr size_t kMost = 32;
     std::vector<const IterDomain*> shared;
-    const auto add_conflict = [&](const TensorView* tv) {
+    for (const TensorView* tv : tensors_) {
       if (isConflicting(tv, dims)) {
         const auto ids = logicalIds(tv);
         shared.insert(shared.end(), ids.begin(), ids.end());
       }
-    };
-    std::vector<TensorView*> all;
-    for (Val* v : fusion_->inputs()) {
-      if (v->isTensor()) {
-        all.push_back(v->as<TensorView>());
-      }
     }
-    for (const Expr* e : exprs_) {
-      for (TensorView* out : tensorOutputs(e)) {
-        all.push_back(out);
-      }
-    }
-    std::ranges::for_each(all, add_conflict);
     std::vector<TensorView*> found;
-    for (TensorView* tv : all) {
+    for (TensorView* tv : tensors_) {
       const auto ids = logicalIds(tv);
       const bool is_concerned = std::any_of(ids.begin(), ids.end(), [&](const IterDomain* id) {
         return !id->isBroadcast() &&
@@ -194,6 +174,7 @@ class AxisSeparator {
   const std::unordered_set<const TensorView*>& kept_;
   MovedViews& views_;
   std::vector<Expr*> exprs_;
+  std::vector<TensorView*> tensors_;
 };
 
 } // namespace

@@ -143,48 +143,42 @@ class MemoryOrder {
     return late;
   }
 
-  // Among the first that are ready.
   std::vector<size_t> leastFirst() const {
     std::vector<size_t> left = numReaders();
-    std::vector<size_t> waits_for = numOf(before_);
-    std::set<size_t> ready;
-    for (size_t s = 0; s < made_.size(); ++s) {
-      if (waits_for[s] == 0) {
-        ready.insert(s);
-      }
-    }
-    std::vector<size_t> order;
-    while (!ready.empty()) {
-      size_t best = *ready.begin();
-      double least = bytesAdded(best, left);
-      size_t tries = 0;
-      for (auto it = ready.begin(); it != ready.end() && tries < kMostTries; ++it, ++tries) {
-        if (const double added = bytesAdded(*it, left); added < least) {
-          best = *it;
-          least = added;
-        }
-      }
-      ready.erase(best);
-      take(best, left);
-      order.push_back(best);
-      for (const size_t next : after_[best]) {
-        if (--waits_for[next] == 0) {
-          ready.insert(next);
-        }
-      }
-    }
-    return order;
+    return oneByOne<std::less<>>(
+        before_, after_, [&](size_t s) { return bytesAdded(s, left); },
+        [&](size_t s) { take(s, left); });
   }
 
   // From the end: what makes more than it reads, and is not read by what comes before, is last.
   std::vector<size_t> mostLast() const {
-    std::vector<size_t> left = numOf(after_);
     std::vector<bool> is_live(tensors_.size());
     for (size_t t = 0; t < tensors_.size(); ++t) {
       is_live[t] = tensors_[t].is_result;
     }
-    std::set<size_t, std::greater<>> ready;
-    for (size_t s = 0; s < made_.size(); ++s) {
+    std::vector<size_t> order = oneByOne<std::greater<>>(
+        after_, before_, [&](size_t s) { return bytesKept(s, is_live); },
+        [&](size_t s) {
+          for (const size_t t : read_[s]) {
+            is_live[t] = true;
+          }
+        });
+    std::ranges::reverse(order);
+    return order;
+  }
+
+ private:
+  using Lists = std::vector<std::vector<size_t>>;
+
+  // Each has the least bytes among those that are ready, as all that they wait for has its place:
+  // the first of these in this order of numbers. `take`: it has its place.
+  template <class Order, class Bytes, class Take>
+  static std::vector<size_t> oneByOne(const Lists& waits_for, const Lists& waited_for_by,
+                                      Bytes bytes, Take take) {
+    constexpr size_t kMostTries = 32; // so that planning stays linear
+    std::vector<size_t> left = numOf(waits_for);
+    std::set<size_t, Order> ready;
+    for (size_t s = 0; s < left.size(); ++s) {
       if (left[s] == 0) {
         ready.insert(s);
       }
@@ -192,31 +186,25 @@ class MemoryOrder {
     std::vector<size_t> order;
     while (!ready.empty()) {
       size_t best = *ready.begin();
-      double least = bytesKept(best, is_live);
+      double least = bytes(best);
       size_t tries = 0;
       for (auto it = ready.begin(); it != ready.end() && tries < kMostTries; ++it, ++tries) {
-        if (const double kept = bytesKept(*it, is_live); kept < least) {
+        if (const double own = bytes(*it); own < least) {
           best = *it;
-          least = kept;
+          least = own;
         }
       }
       ready.erase(best);
-      for (const size_t t : read_[best]) {
-        is_live[t] = true;
-      }
+      take(best);
       order.push_back(best);
-      for (const size_t next : before_[best]) {
+      for (const size_t next : waited_for_by[best]) {
         if (--left[next] == 0) {
           ready.insert(next);
         }
       }
     }
-    std::ranges::reverse(order);
     return order;
   }
-
- private:
-  static constexpr size_t kMostTries = 32; // so that planning stays linear
 
   struct Tensor {
     double bytes;
@@ -296,7 +284,7 @@ class MemoryOrder {
     return last;
   }
 
-  static std::vector<size_t> numOf(const std::vector<std::vector<size_t>>& lists) {
+  static std::vector<size_t> numOf(const Lists& lists) {
     std::vector<size_t> out;
     for (const std::vector<size_t>& list : lists) {
       out.push_back(list.size());
