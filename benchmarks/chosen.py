@@ -65,11 +65,10 @@ import dynamic_widths as widths  # noqa: E402
 import torch  # noqa: E402
 from aten import define, traced  # noqa: E402
 from cases import BY_NAME, CASES, Case, Tensors, definition_of  # noqa: E402
-from layer_cases import LAYERS  # noqa: E402
+from layers import SETS  # noqa: E402
 from nvfuse_direct import FusionDefinition  # noqa: E402
 from sweep import FAMILIES, LEVELS, points  # noqa: E402
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
-from unseen_layer_cases import UNSEEN_LAYERS  # noqa: E402
 
 Kernels = list[dict[str, str]]
 
@@ -181,15 +180,18 @@ def collect(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
             yield from of_widths(family)
 
 
-def collect_layers(pattern: str) -> Iterator[tuple[str, Kernels]]:
-    for layer in LAYERS + UNSEEN_LAYERS:
+def collect_layers(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
+    for layer in [layer for each in SETS.values() for layer in each]:
         if not re.search(pattern, f"layer/{layer.name}"):
             continue
         with FakeTensorMode(allow_non_fake_inputs=True):
             graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu")))
         for graph in graphs:
             inputs = [untouched(each) for each in graph.inputs]
-            yield f"layer/{graph.name}", kernels_of(define(graph), inputs)
+            try:
+                yield f"layer/{graph.name}", kernels_of(define(graph), inputs)
+            except Exception as error:
+                yield f"layer/{graph.name}", str(error).splitlines()[0]
 
 
 def differences(name: str, old: Kernels | str, new: Kernels | str) -> Iterator[str]:

@@ -17,6 +17,7 @@
 #include <runtime/machines.h>
 #include <segment/library_segment.h>
 #include <segment/memory_order.h>
+#include <segment/viewed_segments.h>
 
 #include <algorithm>
 #include <iostream>
@@ -518,6 +519,11 @@ void Planner::cut(ConcreteFusion& concrete) {
   // A launch makes addresses of them.
   std::erase_if(segmented.segments,
                 [](const Segment& segment) { return isOfMemory(segment.exprs.front()); });
+  std::unordered_set<const Val*> with_gaps;
+  for (const OutputPart& part : concrete.parts) {
+    with_gaps.insert({part.part, part.whole});
+  }
+  viewInsteadOfCopies(&fusion, segmented, with_gaps);
   if (concrete.writes.empty()) {
     orderForMemory(segmented.segments);
   }

@@ -84,7 +84,7 @@ class FewElements {
           operands_.insert(tv);
         }
       }
-    } while (std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.second); }) > 0);
+    } while (std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.first, c.second); }) > 0);
   }
 
   bool contains(const Val* reduced) const {
@@ -146,12 +146,58 @@ class FewElements {
     }
   }
 
-  bool isAlone(const Operands& operands) const {
-    return operands.are_followed &&
-           std::all_of(operands.dims_of.begin(), operands.dims_of.end(), [&](const auto& each) {
-             return std::ranges::all_of(each.first->uses(),
-                                        [&](const Expr* use) { return isOfCandidate(use); });
-           });
+  // What lies in memory is read by others too, if nothing is computed of both.
+  bool isAlone(const Val* reduced, const Operands& operands) const {
+    if (!operands.are_followed) {
+      return false;
+    }
+    std::vector<const Val*> of_others;
+    for (const auto& [tv, dims] : operands.dims_of) {
+      for (const Expr* use : tv->uses()) {
+        if (isOfCandidate(use)) {
+          continue;
+        }
+        if (!isSeenInput(tv)) {
+          return false;
+        }
+        of_others.insert(of_others.end(), use->outputs().begin(), use->outputs().end());
+      }
+    }
+    if (of_others.empty()) {
+      return true;
+    }
+    const auto dependents = dependentsOf({reduced});
+    return std::ranges::none_of(dependentsOf(std::move(of_others)),
+                                [&](const Val* v) { return dependents.count(v) != 0; });
+  }
+
+  // An input with its dimensions in another order or with broadcast ones.
+  static bool isSeenInput(const TensorView* tv) {
+    while (!tv->isFusionInput()) {
+      const Expr* e = tv->definition();
+      const bool is_seen = e->kind() == ExprKind::BroadcastOp || e->kind() == ExprKind::SqueezeOp ||
+                           (e->kind() == ExprKind::LoadStoreOp && tv->hasRoot());
+      if (!is_seen || tv->isFusionOutput()) {
+        return false;
+      }
+      tv = e->input(0)->as<TensorView>();
+    }
+    return true;
+  }
+
+  // With the values themselves.
+  static std::unordered_set<const Val*> dependentsOf(std::vector<const Val*> values) {
+    std::unordered_set<const Val*> found;
+    while (!values.empty()) {
+      const Val* v = values.back();
+      values.pop_back();
+      if (found.insert(v).second) {
+        for (const Expr* use : v->uses()) {
+          values.insert(values.end(), use->outputs().begin(), use->outputs().end());
+        }
+      }
+    }
+    return found;
   }
 
   // It makes what one of them reduces, or reduces it.

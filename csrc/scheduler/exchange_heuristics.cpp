@@ -23,6 +23,22 @@ const Val* ReductionChooser::tensorAt(int64_t position) const {
   return i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
 }
 
+// An input that is the same for several rows comes from a cache when it is read again: it is read
+// element by element unless these are far apart.
+void ReductionChooser::findAcross() {
+  across_ = analysis_.acrossRows(fusion_);
+  std::erase_if(across_, [&](int64_t position) {
+    const auto* tv = tensorAt(position)->as<TensorView>();
+    if (analysis_.hasAllDims(tv)) {
+      return false;
+    }
+    const int64_t dim = analysis_.innermostDim(tv, true);
+    const auto& strides = info_.stridesOf(tv);
+    const int64_t stride = dim < 0 || strides.empty() ? 0 : strides[static_cast<size_t>(dim)];
+    return stride * dataTypeSizeBits(tv->dtype()) < 8 * kVectorBytes;
+  });
+}
+
 // Kernels for rows of any length have no tiles. Where the alternative is a kernel for columns of
 // one length, nothing is lost.
 bool ReductionChooser::wantsExchange() const {
@@ -89,17 +105,33 @@ bool ReductionChooser::exchangeRows() {
   const int64_t fewest = std::max<int64_t>(machine_.sector_bytes / narrowestAcross(), 2);
   const int64_t line = std::max(machine_.line_bytes / narrowestAcross(), fewest);
   const int64_t vectors = ceilDiv(reduced_, vector_);
+  int64_t along_tiles = 1;
+  for (const IterDomain* id : analysis_.dimsOfTiles(fusion_, params_->exchanged)) {
+    along_tiles *= info_.sizeOf(id);
+  }
+  const auto blocksOf = [&](int64_t rows) {
+    return kept_ / along_tiles * ceilDiv(along_tiles, rows);
+  };
+  const bool has_all = std::ranges::all_of(across_, [&](int64_t position) {
+    return analysis_.hasAllDims(tensorAt(position)->as<TensorView>());
+  });
   struct Limit {
     int64_t elements, threads, bytes, fewest_rows;
   };
-  const Limit limits[] = {
+  std::vector<Limit> limits = {
       {machine_.elementsOfThread(), machine_.usualThreads(), thirdOfShared(), 2 * fewest},
-      {machine_.elementsOfThread(), machine_.largeThreads(), thirdOfShared(), fewest},
-      {mostElements(), machine_.max_threads_per_block, machine_.sharedForTensors(), fewest}};
+      {machine_.elementsOfThread(), machine_.largeThreads(), thirdOfShared(), fewest}};
+  if (has_all) {
+    limits.push_back(
+        {mostElements(), machine_.max_threads_per_block, machine_.sharedForTensors(), fewest});
+  }
   for (const Limit& limit : limits) {
     for (int64_t rows = line; rows >= limit.fewest_rows; rows /= 2) {
       // Few rows: more blocks rather than long pieces.
-      if (rows > fewest && ceilDiv(kept_, rows) < machine_.sms) {
+      if (rows > fewest && blocksOf(rows) < machine_.sms) {
+        continue;
+      }
+      if (!has_all && 2 * blocksOf(rows) * rows > 3 * kept_) { // too many rows that there are not
         continue;
       }
       const int64_t most_vectors = std::max<int64_t>(limit.elements / vector_, 1);
@@ -113,7 +145,7 @@ bool ReductionChooser::exchangeRows() {
       keepRowOnChip(ceilDiv(vectors, threads));
       params_->lparams.bindUnsafe(threads, ParallelType::TIDx);
       params_->lparams.bindUnsafe(rows, ParallelType::TIDy);
-      blocks_ = ceilDiv(kept_, rows);
+      blocks_ = blocksOf(rows);
       limitVectorsAcross(rows);
       // Beside the tiles each row of the block has what all rows share.
       if (tiles + static_cast<int64_t>(shared_bytes_) * reduced_ * rows <=

@@ -130,17 +130,23 @@ class ReductionAnalysis {
   // As many of the innermost dimensions of a row lie in one piece in some input or output that has
   // all dimensions.
   size_t longestRunAlongRows() const;
+  bool hasAllDims(const TensorView* tv) const;
   // The tensor has each dimension that the kernel runs over, and is contiguous along the rows, or
-  // along what is not reduced: across the rows.
+  // along what is not reduced: across the rows. An input may be the same for several rows.
   bool liesAlongRows(const TensorView* tv) const {
     return hasAllDims(tv) && !contiguousRun(tv, true).empty();
   }
-  bool liesAcrossRows(const TensorView* tv) const {
-    return hasAllDims(tv) && !contiguousRun(tv, false).empty();
+  bool liesAcrossRows(const TensorView* tv, bool is_input) const {
+    return (hasAllDims(tv) || (is_input && hasAllDimsOfRows(tv))) &&
+           !contiguousRun(tv, false).empty();
   }
   // Positions among inputs and then outputs of those that lie across the rows, and may change
   // threads in shared memory. None if no other tensor lies along them.
   std::vector<int64_t> acrossRows(const Fusion* fusion) const;
+  // Of the kept dimensions in the order of loops: the inner ones, which all of these have. The rows
+  // of a tile lie along them.
+  std::vector<const IterDomain*> dimsOfTiles(const Fusion* fusion,
+                                             const std::vector<int64_t>& exchanged) const;
   // The tensor has all that the kernel runs over in one piece, with one row after the other.
   bool liesAsRowsDo(const TensorView* tv) const;
   // All along the rows, or across them: what contiguousRun() is made of.
@@ -179,9 +185,12 @@ class ReductionAnalysis {
   void findStages(const std::vector<Expr*>& exprs);
   void findConflicts(const std::vector<Expr*>& exprs);
   bool isFastestDim(const Fusion* fusion, int set) const;
-  bool hasAllDims(const TensorView* tv) const;
   enum class Kind : uint8_t { Kept, AlongRow, Short };
+  // Those of a row, and none that the reference lacks.
+  bool hasAllDimsOfRows(const TensorView* tv) const;
   Kind kindOf(IdGroup group) const;
+  std::vector<IdGroup> orderInMemory(const TensorView* tv, Kind kind,
+                                     const std::vector<IdGroup>& axes) const;
   void findLoopOrder(const Fusion* fusion);
   ContiguousRun runOf(const TensorView* tv, const std::vector<Kind>& kinds) const;
   std::vector<IterDomain*> dimsOfRun(const TensorView* tv, Kind kind) const;

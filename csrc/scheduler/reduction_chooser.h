@@ -109,6 +109,7 @@ class ReductionChooser {
   void stageSharedInputs();
 
   // --- tensors that lie across the rows (exchange_heuristics.cpp) ---
+  void findAcross();
   bool wantsExchange() const;
   void startExchange();
   bool exchangeRows();
@@ -149,7 +150,7 @@ class ReductionChooser {
   int64_t reduced_ = 1;
   bool is_empty_ = false;       // one of them is 0
   std::string why_not_;         // there are no parameters
-  std::vector<int64_t> across_; // ReductionAnalysis::acrossRows
+  std::vector<int64_t> across_; // of ReductionAnalysis::acrossRows, what is worth it
   int64_t vector_ = 1;
   int64_t blocks_ = 1; // without those that share a row or column; not a parameter: any number fits
   double bytes_per_element_ = 0; // read for each element of the iteration space

@@ -38,7 +38,7 @@ ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
   }
   // Intermediate tensors may be empty where an output is not.
   is_empty_ = kept_ == 0 || reduced_ == 0;
-  across_ = analysis.acrossRows(fusion);
+  findAcross();
   kept_ = std::max<int64_t>(kept_, 1);
   reduced_ = std::max<int64_t>(reduced_, 1);
 }

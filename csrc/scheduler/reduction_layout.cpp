@@ -7,6 +7,7 @@
 #include <ir/visitor.h>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -54,34 +55,39 @@ void ReductionAnalysis::findLoopOrder(const Fusion* fusion) {
     return;
   }
   std::vector<const TensorView*> whole;
+  std::vector<const TensorView*> with_rows;
   for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
     for (const Val* v : *tensors) {
       const auto* tv = tryAs<TensorView>(v);
       if (tv != nullptr && hasAllDims(tv) && !isLookedUp(tv)) {
         whole.push_back(tv);
+      } else if (tv != nullptr && hasAllDimsOfRows(tv) && !isLookedUp(tv)) {
+        with_rows.push_back(tv);
       }
     }
   }
   for (auto& [kind, axes] : axes_) {
     const auto agreement = [&, kind = kind] {
-      std::pair<size_t, size_t> runs_and_digits;
-      for (const TensorView* tv : whole) {
-        const size_t digits = runOf(tv, {kind}).digits;
-        runs_and_digits.first += digits > 0 ? 1 : 0;
-        runs_and_digits.second += digits;
+      std::vector<size_t> found; // runs and digits, of those that have all dimensions first
+      for (const auto* tensors : {&whole, &with_rows}) {
+        size_t runs = 0;
+        size_t all_digits = 0;
+        for (const TensorView* tv : *tensors) {
+          const size_t digits = runOf(tv, {kind}).digits;
+          runs += digits > 0 ? 1 : 0;
+          all_digits += digits;
+        }
+        found.insert(found.end(), {runs, all_digits});
       }
-      return runs_and_digits;
+      return found;
     };
     std::vector<IdGroup> best = axes;
     auto most = agreement();
     std::set<std::vector<IdGroup>> tried{best};
-    for (const TensorView* tv : whole) {
-      std::vector<IdGroup> order;
-      for (const MemoryDim& dim : memoryDims(tv)) {
-        if (kindOf(graph_.group(dim.id)) == kind) {
-          order.push_back(graph_.group(dim.id));
-        }
-      }
+    std::vector<const TensorView*> candidates = whole;
+    candidates.insert(candidates.end(), with_rows.begin(), with_rows.end());
+    for (const TensorView* tv : candidates) {
+      const std::vector<IdGroup> order = orderInMemory(tv, kind, best);
       if (std::ranges::is_permutation(order, best) && tried.insert(order).second) {
         axes = order;
         if (const auto found = agreement(); found > most) {
@@ -92,6 +98,23 @@ void ReductionAnalysis::findLoopOrder(const Fusion* fusion) {
     }
     axes = best;
   }
+}
+
+// The axes of a kind. What the tensor lacks lies around what it has: it is read again as a whole.
+std::vector<IdGroup> ReductionAnalysis::orderInMemory(const TensorView* tv, Kind kind,
+                                                      const std::vector<IdGroup>& axes) const {
+  std::vector<IdGroup> own;
+  for (const MemoryDim& dim : memoryDims(tv)) {
+    if (kindOf(graph_.group(dim.id)) == kind) {
+      own.push_back(graph_.group(dim.id));
+    }
+  }
+  std::vector<IdGroup> order;
+  std::ranges::copy_if(axes, std::back_inserter(order), [&](IdGroup axis) {
+    return std::ranges::find(own, axis) == own.end();
+  });
+  order.insert(order.end(), own.begin(), own.end());
+  return order;
 }
 
 void ReductionAnalysis::orderAsLoops(std::vector<IterDomain*>& ids) const {
@@ -173,6 +196,20 @@ bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
                      [&](const auto& dim) { return own.count(dim.first) != 0; });
 }
 
+bool ReductionAnalysis::hasAllDimsOfRows(const TensorView* tv) const {
+  std::unordered_set<IdGroup> own;
+  for (const IterDomain* id : logicalIds(tv)) {
+    if (!id->isBroadcast()) {
+      own.insert(graph_.group(id));
+    }
+  }
+  return !isCut(tv) &&
+         std::ranges::all_of(own, [&](IdGroup g) { return reference_dims_.count(g) != 0; }) &&
+         std::ranges::all_of(reference_dims_, [&](const auto& dim) {
+           return kindOf(dim.first) != Kind::AlongRow || own.count(dim.first) != 0;
+         });
+}
+
 std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
   std::vector<int64_t> across;
   bool any_along = false;
@@ -183,7 +220,8 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
     }
     any_along = any_along || liesAlongRows(tv);
     const bool is_written_over = position >= fusion->inputs().size() && tv->isFusionInput();
-    if (liesAcrossRows(tv) && !isLookedUp(tv) && !is_written_over) {
+    const bool is_input = position < fusion->inputs().size() && partials.empty();
+    if (liesAcrossRows(tv, is_input) && !isLookedUp(tv) && !is_written_over) {
       across.push_back(static_cast<int64_t>(position));
     }
   };
@@ -194,6 +232,32 @@ std::vector<int64_t> ReductionAnalysis::acrossRows(const Fusion* fusion) const {
     add(fusion->outputs()[i], fusion->inputs().size() + i);
   }
   return any_along && !hasShortDims() && !hasSubrows() ? across : std::vector<int64_t>{};
+}
+
+std::vector<const IterDomain*> ReductionAnalysis::dimsOfTiles(
+    const Fusion* fusion, const std::vector<int64_t>& exchanged) const {
+  std::vector<const IterDomain*> dims;
+  const auto axes = axes_.find(Kind::Kept);
+  if (axes == axes_.end()) {
+    return dims;
+  }
+  for (const IdGroup axis : axes->second | std::views::reverse) {
+    const bool all_have_it = std::ranges::all_of(exchanged, [&](int64_t position) {
+      const auto i = static_cast<size_t>(position);
+      if (i >= fusion->inputs().size()) {
+        return true; // results have all dimensions
+      }
+      const auto own = logicalIds(fusion->inputs()[i]->as<TensorView>());
+      return std::ranges::any_of(own, [&](const IterDomain* id) {
+        return !id->isBroadcast() && graph_.group(id) == axis;
+      });
+    });
+    if (!all_have_it) {
+      break;
+    }
+    dims.push_back(reference_dims_.at(axis));
+  }
+  return dims;
 }
 
 bool ReductionAnalysis::liesAsRowsDo(const TensorView* tv) const {

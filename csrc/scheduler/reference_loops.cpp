@@ -70,6 +70,7 @@ void ReferenceLoops::schedule(TensorView* reference,
                               const std::function<void()>& at_tiles) {
   order_.clear();
   trivial_.clear();
+  rows_of_tile_ = nullptr;
   std::vector<IterDomain*> kept;
   std::vector<IterDomain*> reduced;
   std::vector<IterDomain*> of_thread;
@@ -87,6 +88,9 @@ void ReferenceLoops::schedule(TensorView* reference,
   analysis_.orderAsLoops(reduced);
   short_ = mergeAll(of_thread);
   subrows_ = mergeAll(of_row);
+  if (!params_.exchanged.empty() && params_.lparams.bdimy() > 1) {
+    splitRowsOfTiles(kept);
+  }
   IterDomain* rows = mergeAll(kept);
   IterDomain* row = mergeReduced(reduced);
   Val* length = row->extent();
@@ -279,8 +283,25 @@ IterDomain* ReferenceLoops::splitBlocksOfRow(IterDomain*& row) {
                                                           : splitOuter(row, params_.cluster_size);
 }
 
+// What passes through tiles and is the same for several rows has the tiles' rows as a dimension of
+// its own if these lie along dimensions that it has.
+void ReferenceLoops::splitRowsOfTiles(std::vector<IterDomain*>& kept) {
+  const size_t count = analysis_.dimsOfTiles(fusion_, params_.exchanged).size();
+  if (count == 0 || count >= kept.size()) {
+    return;
+  }
+  const auto first = kept.end() - static_cast<std::ptrdiff_t>(count);
+  IterDomain* along = mergeAll({first, kept.end()});
+  rows_of_tile_ = splitInner(along, params_.lparams.bdimy());
+  kept.erase(first, kept.end());
+  kept.push_back(along);
+}
+
 // Rows, or row groups, of a block.
 IterDomain* ReferenceLoops::splitRowsOfBlock(IterDomain*& rows) {
+  if (rows_of_tile_ != nullptr) {
+    return rows_of_tile_;
+  }
   const int64_t count = params_.lparams.bdimy();
   return count <= 1 || params_.has_subrows ? nullptr
          : rows_of_block_ != nullptr       ? splitInner(rows, rows_of_block_)

@@ -55,6 +55,7 @@ class ReferenceLoops {
   void placeRows(IterDomain* rows);
   void checkExchange(const IterDomain* rows) const;
   void scheduleInner(IterDomain* row);
+  void splitRowsOfTiles(std::vector<IterDomain*>& kept);
   IterDomain* splitRowsOfBlock(IterDomain*& rows);
   void placeSubrows();
   void placePersistentRow(IterDomain* row);
@@ -77,6 +78,7 @@ class ReferenceLoops {
   IterDomain* short_ = nullptr;      // its short dimensions
   IterDomain* subrows_ = nullptr;    // what a row has several of (params_.has_subrows)
   std::vector<IterDomain*> trivial_; // its dimensions of size 1
+  IterDomain* rows_of_tile_ = nullptr; // where they were split off before
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;
   Val* warps_of_row_ = nullptr; // with warp_pieces

@@ -41,6 +41,8 @@ class TransposeAnalysis {
   // Inputs and outputs.
   std::vector<pointwise::TensorAccess> group_1;
   std::vector<pointwise::TensorAccess> group_2;
+  // Axes that some of the second group lack: no part of the tiles.
+  std::vector<int64_t> not_in_tiles;
 
   // The last `merged` axes of an order: one dimension of the tiles.
   static std::vector<int64_t> tileAxes(const std::vector<int64_t>& order, int64_t merged);

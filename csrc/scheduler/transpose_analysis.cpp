@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <compare>
 #include <map>
+#include <optional>
+#include <set>
 
 namespace nvfuser {
 
@@ -137,20 +139,78 @@ bool readersHaveWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion
   return false;
 }
 
-// The tensor has tiles of its own in every block, and no element of it is there several times.
-bool mayExchange(const PointwiseAnalysis& analysis, const pointwise::TensorAccess& access) {
-  const TensorVersion& version = *access.version;
-  if (dataTypeSizeBits(access.tv->dtype()) < 8) {
-    return false;
+// The same for all of the axis or for parts of it: for its readers too, or these have it whole.
+bool lacksAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, int64_t axis) {
+  const TensorVersion* v = &version;
+  while (!hasWholeAxis(analysis, *v, axis)) {
+    const auto& term = v->view[static_cast<size_t>(axis)];
+    if (analysis.terms.contains(term, AxisTerms::Kind::Resize)) {
+      return false;
+    }
+    if (v->parent < 0 || !v->parent_is_consumer) {
+      return true;
+    }
+    v = &analysis.versions[static_cast<size_t>(v->parent)];
   }
-  const Ids dims = logicalIds(analysis.reference);
-  for (size_t axis = 0; axis < analysis.num_axes; ++axis) {
-    if (!dims[axis]->isBroadcast() &&
-        !readersHaveWholeAxis(analysis, version, static_cast<int64_t>(axis))) {
+  return readersHaveWholeAxis(analysis, *v, axis);
+}
+
+// Loops over the axes reach every element.
+bool areAllReached(const PointwiseAnalysis& analysis, const TensorVersion& version) {
+  const auto reached = analysis.terms.wholeDimensions(
+      {version.view.begin(), version.view.begin() + static_cast<std::ptrdiff_t>(analysis.num_axes)});
+  const Ids dims = logicalIds(version.tv);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (!dims[d]->isBroadcast() && reached.count(static_cast<int64_t>(d)) == 0) {
       return false;
     }
   }
   return true;
+}
+
+// Elements of the reference for each element of the tensor; 0 if that is not known.
+int64_t repeats(const PointwiseAnalysis& analysis, const TensorView* tv) {
+  const auto elements = [](const TensorView* of) {
+    int64_t n = 1;
+    for (const IterDomain* id : logicalIds(of)) {
+      n *= id->isBroadcast() ? 1 : id->extent()->isConstInt() ? id->extent()->intValue() : 0;
+    }
+    return n;
+  };
+  const int64_t own = elements(tv);
+  return own == 0 ? 0 : elements(analysis.reference) / own;
+}
+
+// The axes that the tensor lacks or has parts of, if it can have tiles: each of the others it has
+// whole, so that no element of it is in a tile several times.
+std::optional<std::vector<int64_t>> lackingInTiles(const PointwiseAnalysis& analysis,
+                                                   const pointwise::TensorAccess& access) {
+  const TensorVersion& version = *access.version;
+  if (dataTypeSizeBits(access.tv->dtype()) < 8) {
+    return std::nullopt;
+  }
+  std::vector<int64_t> lacking;
+  const Ids dims = logicalIds(analysis.reference);
+  for (int64_t axis = 0; axis < static_cast<int64_t>(analysis.num_axes); ++axis) {
+    if (dims[static_cast<size_t>(axis)]->isBroadcast() ||
+        readersHaveWholeAxis(analysis, version, axis)) {
+      continue;
+    }
+    if (!lacksAxis(analysis, version, axis)) {
+      return std::nullopt;
+    }
+    lacking.push_back(axis);
+  }
+  if (!lacking.empty() && !areAllReached(analysis, version)) {
+    return std::nullopt;
+  }
+  // What is written by few of the blocks may as well be written element by element.
+  const int64_t times = repeats(analysis, access.tv);
+  if (!lacking.empty() && !access.tv->isFusionInput() &&
+      (times == 0 || times * dataTypeSizeBits(access.tv->dtype()) > 8 * kVectorBytes)) {
+    return std::nullopt;
+  }
+  return lacking;
 }
 
 } // namespace
@@ -187,16 +247,28 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
   const auto is_single = [&](int64_t axis) { // a tile spans two axes of several elements
     return dims[static_cast<size_t>(axis)]->isBroadcast();
   };
-  std::map<int64_t, int64_t> bits; // of the candidates for the second group, by axis
-  std::vector<std::pair<pointwise::TensorAccess, int64_t>> accesses;
+  struct Candidate { // for the second group
+    pointwise::TensorAccess access;
+    int64_t axis; // the innermost one
+    std::vector<int64_t> lacking;
+  };
+  std::vector<Candidate> candidates;
+  // By axis: of those with all axes, and of the others, which are read again from a cache.
+  std::map<int64_t, std::pair<int64_t, int64_t>> bits;
   for (const pointwise::TensorAccess& access : pointwise::tensorAccesses(fusion, analysis)) {
     const int64_t axis = innermostAxis(analysis, *access.version);
     if (axis == axis_1) {
       result->group_1.push_back(access);
-    } else if (axis >= 0 && !is_single(axis_1) && !is_single(axis) &&
-               mayExchange(analysis, access)) {
-      bits[axis] += dataTypeSizeBits(access.tv->dtype());
-      accesses.emplace_back(access, axis);
+      continue;
+    }
+    if (axis < 0 || is_single(axis_1) || is_single(axis)) {
+      continue;
+    }
+    auto lacking = lackingInTiles(analysis, access);
+    if (lacking && std::ranges::find(*lacking, axis_1) == lacking->end()) {
+      const int64_t own = dataTypeSizeBits(access.tv->dtype());
+      (lacking->empty() ? bits[axis].first : bits[axis].second) += own;
+      candidates.push_back({access, axis, std::move(*lacking)});
     }
   }
   if (bits.empty() || result->group_1.empty()) {
@@ -207,11 +279,14 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
       std::max_element(bits.begin(), bits.end(), [](const auto& a, const auto& b) {
         return a.second < b.second;
       })->first;
-  for (const auto& [access, axis] : accesses) {
-    if (axis == axis_2) {
-      result->group_2.push_back(access);
+  std::set<int64_t> lacking;
+  for (const Candidate& candidate : candidates) {
+    if (candidate.axis == axis_2) {
+      result->group_2.push_back(candidate.access);
+      lacking.insert(candidate.lacking.begin(), candidate.lacking.end());
     }
   }
+  result->not_in_tiles.assign(lacking.begin(), lacking.end());
   result->order_1 = analysis.loop_order;
   result->order_2 = axesInMemoryOrder(analysis, *result->group_2.front().version);
   return result;

@@ -114,10 +114,13 @@ class TransposeChooser {
   void chooseTile(TransposeParams& params) {
     params.tile_1 = wantedTile(analysis_.group_1);
     params.tile_2 = wantedTile(analysis_.group_2);
-    params.merged_1 = mergedAxes(analysis_.order_1, {analysis_.order_2.back()}, params.tile_1);
+    std::vector<int64_t> others = analysis_.not_in_tiles;
+    others.push_back(analysis_.order_2.back());
+    params.merged_1 = mergedAxes(analysis_.order_1, others, params.tile_1);
     const std::vector<int64_t> axes_1 =
         TransposeAnalysis::tileAxes(analysis_.order_1, params.merged_1);
-    params.merged_2 = mergedAxes(analysis_.order_2, axes_1, params.tile_2);
+    others.insert(others.end(), axes_1.begin(), axes_1.end());
+    params.merged_2 = mergedAxes(analysis_.order_2, others, params.tile_2);
     const int64_t length_1 = powerOfTwoFrom(product(axes_1));
     const int64_t length_2 =
         powerOfTwoFrom(product(TransposeAnalysis::tileAxes(analysis_.order_2, params.merged_2)));
