@@ -5,6 +5,7 @@
 #include <id_model/id_model.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <machine.h>
 #include <preseg_passes/column_reductions.h>
 #include <transform/replay.h>
 
@@ -35,6 +36,11 @@ bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
     return use->kind() != ExprKind::RollOp && lookedUpTensor(use) == tv &&
            ids[static_cast<size_t>(lookedUpDim(use))] == id;
   });
+}
+
+// Elements that fill no vector.
+bool isFew(const IterDomain* id) {
+  return id->extent()->isConstInt() && id->extent()->intValue() * kRegisterBytes < kVectorBytes;
 }
 
 // What is innermost in memory, but for short dimensions, in the input that has the most dimensions
@@ -403,6 +409,9 @@ void ReductionAnalysis::findStages(const std::vector<Expr*>& exprs) {
       with_positions.insert(tv);
     }
     std::erase_if(found, [&](IdGroup g) { return short_groups_.count(g) != 0; });
+    if (hasSubrows() && found == subrow_groups_ && !isCut(tv)) {
+      of_subrows_.insert(tv);
+    }
     if (found.size() + short_groups_.size() == reduced_groups_.size() && !isCut(tv)) {
       with_whole_rows_.insert(tv);
     }
@@ -679,7 +688,19 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
       fusion,
       [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
       [&](const IterDomain* id) { return isShortDim(id); });
-  return innermost == nullptr ? reduced.back() : isReducedDim(innermost);
+  if (innermost == nullptr) {
+    return reduced.back();
+  }
+  if (isReducedDim(innermost)) {
+    return true;
+  }
+  // Threads along columns of a few elements would be far apart: those along rows share what they
+  // read of neighbouring rows.
+  const IterDomain* around = innermostOfLargest(
+      fusion,
+      [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
+      [&](const IterDomain* id) { return isShortDim(id) || isFew(id); });
+  return around != nullptr && isReducedDim(around);
 }
 
 } // namespace nvfuser

@@ -75,6 +75,10 @@ class ReductionAnalysis {
   bool hasSubrows() const {
     return !subrow_groups_.empty();
   }
+  // It has one element for each subrow, which the threads of a subrow have.
+  bool isOfSubrows(const TensorView* tv) const {
+    return of_subrows_.count(tv) != 0;
+  }
   // Of the reference: there is a subrow for each of its positions.
   bool isSubrowDim(const IterDomain* id) const {
     return subrow_groups_.count(axisOf(id)) != 0;
@@ -207,6 +211,7 @@ class ReductionAnalysis {
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> short_groups_;  // of those that are reduced
   std::unordered_set<IdGroup> subrow_groups_; // likewise
+  std::unordered_set<const TensorView*> of_subrows_;
   std::unordered_set<IdGroup> kept_groups_;
   std::unordered_map<const TensorView*, int> stages_;
   std::unordered_map<const TensorView*, int> sets_;

@@ -2,6 +2,8 @@
 // Reductions of a few elements are operations on parts.
 #include "preseg_for_test.h"
 
+#include <algorithm>
+
 namespace nvfuser::test {
 
 class AddFewElements : public PresegTest {};
@@ -99,6 +101,25 @@ TEST_F(AddFewElements, OpenExtentsStay) {
   TensorView* x = makeContigTensor(3);
   fusion_.addInput(x);
   fusion_.addOutput(sum(x, {1}));
+  EXPECT_FALSE(addFewElements(&fusion_));
+}
+
+// What lies in memory is read by others too, if nothing is computed of both.
+TEST_F(AddFewElements, BesideOthersThatReadAnInput) {
+  TensorView* x = input({8, 2, 64});
+  TensorView* seen = broadcast(permute(x, {0, 2, 1}), {false, false, false, true});
+  fusion_.addOutput(sum(mul(seen, input({8, 64, 2, 16})), {2}));
+  fusion_.addOutput(sum(mul(seen, input({8, 64, 2, 16})), {1}));
+  ASSERT_TRUE(addFewElements(&fusion_));
+  EXPECT_TRUE(fusion_.hasExpr(ExprKind::ReductionOp)); // of 64 elements
+  EXPECT_TRUE(fusion_.hasExpr(ExprKind::SliceOp));
+  EXPECT_EQ(std::ranges::count_if(fusion_.exprs(), [](Expr* e) { return isReduction(e); }), 1);
+}
+
+TEST_F(AddFewElements, NotWhereOthersAreComputedOfTheSum) {
+  TensorView* x = input({8, 2, 64});
+  TensorView* seen = permute(x, {0, 2, 1});
+  fusion_.addOutput(div(seen, broadcast(sum(seen, {2}), {false, false, true})));
   EXPECT_FALSE(addFewElements(&fusion_));
 }
 

@@ -371,3 +371,52 @@ def test_sums_beside_a_result_in_another_order(
     assert torch.equal(out, expected)
     close(total, expected.double().sum((2, 3)), sizes[2] * sizes[3])
     assert exchanged(fd, [x]) == [[0]]
+
+
+def repeated(x: Tensor, times: int, output_last: bool) -> FusionDefinition:
+    """Norms of the channels [n, h, c, t] of each head, which `times` heads of the result have."""
+    n, h, c, t = x.shape
+    with FusionDefinition() as fd:
+        o = fd.ops
+        rows = o.permute(fd.from_pytorch(x, static_sizes=True), [0, 3, 1, 2])
+        rows = o.broadcast_in_dim(rows, [n, t, h, times, c], [0, 1, 2, 4])
+        rows = o.reshape(rows, [n, t, h * times, c])
+        rows = o.cast(rows, DataType.Float)
+        y = o.mul(rows, o.rsqrt(o.add(o.sum(o.mul(rows, rows), [3], keepdim=True), 1e-6)))
+        y = o.cast(y, TYPES[x.dtype])
+        fd.add_output(y if output_last else o.set(o.permute(y, [0, 2, 1, 3])))
+    return fd
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float])
+@pytest.mark.parametrize("output_last", [False, True])
+def test_an_input_that_several_rows_read(
+    adversarial: None, dtype: torch.dtype, output_last: bool
+) -> None:
+    """Heads of keys that several queries have: the tile has rows of one of them."""
+    for sizes in [(2, 3, 32, 128), (1, 2, 64, 80), (2, 2, 48, 100)]:
+        x = image(sizes, False, dtype)
+        fd = repeated(x, 2, output_last)
+        (out,) = fd.execute([x])
+        rows = x.double().movedim(-1, 1)
+        y = rows / (rows.square().sum(-1, keepdim=True) + 1e-6).sqrt()
+        y = y.repeat_interleave(2, dim=2)
+        close(out, y if output_last else y.transpose(1, 2))
+        assert exchanged(fd, [x]) == [[0]], sizes
+
+
+@pytest.mark.machine("hopper")
+def test_a_narrow_bias_is_read_element_by_element() -> None:
+    """Of few heads: what neighbours in a row read lies in one sector."""
+    scores = image((4, 4, 32, 64), False, torch.float)
+    bias = image((32, 64, 4), False, torch.bfloat16)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        s, b = (fd.from_pytorch(t, static_sizes=True) for t in (scores, bias))
+        b = o.broadcast(o.cast(o.permute(b, [2, 0, 1]), DataType.Float), [True] + [False] * 3)
+        e = o.exp(o.add(s, b))
+        fd.add_output(o.div(e, o.sum(e, [3], keepdim=True)))
+    (out,) = fd.execute([scores, bias])
+    close(out, (scores + bias.float().permute(2, 0, 1)).double().softmax(-1))
+    assert exchanged(fd, [scores, bias]) == [[]]

@@ -465,3 +465,38 @@ def test_padded_and_whole_inputs_share_tiles(shift: int) -> None:
     padded = torch.nn.functional.pad(x, [shift, 0])
     expected = ((padded.float() - whole.float()).t() + y.float()).to(torch.bfloat16)
     assert is_tiled(check(definition, [x, whole, y], expected))
+
+
+@pytest.mark.parametrize("sizes", [(2, 3, 32, 64), (1, 2, 40, 72), (2, 2, 64, 100)])
+@pytest.mark.parametrize("returned", [False, True])
+def test_heads_that_are_repeated(sizes: tuple[int, ...], returned: bool) -> None:
+    """An input, and a result in its order, of which several heads of another result are made."""
+    n, heads, channels, length = sizes
+    x = data(*sizes)
+
+    def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
+        o = fd.ops
+        y = o.permute(o.relu(t[0]), [0, 3, 1, 2])
+        many = o.broadcast_in_dim(y, [n, length, heads, 2, channels], [0, 1, 2, 4])
+        many = o.reshape(many, [n, length, 2 * heads, channels])
+        if not returned:
+            return many
+        return [o.stride_order(y, [3, 0, 2, 1]), many]
+
+    expected = x.relu().permute(0, 3, 1, 2)
+    many = expected.repeat_interleave(2, dim=2)
+    text = check(definition, [x], *([expected, many] if returned else [many]))
+    assert is_tiled(text)
+
+
+def test_a_small_result_in_another_order() -> None:
+    """A table beside a large result is not worth a tile of each block."""
+    x, table = data(16, 64, 64), data(64, 64, seed=2)
+
+    def definition(fd: FusionDefinition, t: Sequence[object]) -> object:
+        turned = fd.ops.permute(fd.ops.neg(t[1]), [1, 0])
+        turned = fd.ops.cast(turned, DataType.BFloat16)
+        both = fd.ops.add(t[0], fd.ops.broadcast(fd.ops.neg(t[1]), [True, False, False]))
+        return [turned, fd.ops.cast(both, DataType.BFloat16)]
+
+    assert not is_tiled(check(definition, [x, table], -table.t(), x - table))
