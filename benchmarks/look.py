@@ -15,10 +15,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from chosen import reports_of, untouched  # before torch: sets the environment
-
 import torch
 from aten import AtenGraph, define, traced
+from chosen import reports_of, untouched  # before torch: sets the environment
 from layers import SETS
 from torch._subclasses.fake_tensor import FakeTensorMode
 

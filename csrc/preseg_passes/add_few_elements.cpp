@@ -84,7 +84,8 @@ class FewElements {
           operands_.insert(tv);
         }
       }
-    } while (std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.first, c.second); }) > 0);
+    } while (
+        std::erase_if(candidates_, [&](const auto& c) { return !isAlone(c.first, c.second); }) > 0);
   }
 
   bool contains(const Val* reduced) const {

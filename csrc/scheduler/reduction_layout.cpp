@@ -110,9 +110,8 @@ std::vector<IdGroup> ReductionAnalysis::orderInMemory(const TensorView* tv, Kind
     }
   }
   std::vector<IdGroup> order;
-  std::ranges::copy_if(axes, std::back_inserter(order), [&](IdGroup axis) {
-    return std::ranges::find(own, axis) == own.end();
-  });
+  std::ranges::copy_if(axes, std::back_inserter(order),
+                       [&](IdGroup axis) { return std::ranges::find(own, axis) == own.end(); });
   order.insert(order.end(), own.begin(), own.end());
   return order;
 }

@@ -74,10 +74,10 @@ class ReferenceLoops {
   const ReductionAnalysis& analysis_;
   const ReductionParams& params_;
   ReferenceAxes axes_;
-  std::vector<IterDomain*> order_;   // the reference's loop axes
-  IterDomain* short_ = nullptr;      // its short dimensions
-  IterDomain* subrows_ = nullptr;    // what a row has several of (params_.has_subrows)
-  std::vector<IterDomain*> trivial_; // its dimensions of size 1
+  std::vector<IterDomain*> order_;     // the reference's loop axes
+  IterDomain* short_ = nullptr;        // its short dimensions
+  IterDomain* subrows_ = nullptr;      // what a row has several of (params_.has_subrows)
+  std::vector<IterDomain*> trivial_;   // its dimensions of size 1
   IterDomain* rows_of_tile_ = nullptr; // where they were split off before
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;

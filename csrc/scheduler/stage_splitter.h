@@ -59,9 +59,8 @@ class StageSplitter {
   // No loop nest finds what another one has of it in registers.
   bool isOfOneNest(TensorView* tv) const {
     const TensorView* of = original(tv);
-    return analysis_.hasReducedDims(of) &&
-           (kept_ == KeptOfRows::NothingAtAll ||
-            !(analysis_.hasWholeRows(of) || isKeptOfSubrows(of)));
+    return analysis_.hasReducedDims(of) && (kept_ == KeptOfRows::NothingAtAll ||
+                                            !(analysis_.hasWholeRows(of) || isKeptOfSubrows(of)));
   }
   // What was reduced is not reduced again.
   bool isKeptOfSubrows(const TensorView* tv) const {
@@ -71,11 +70,11 @@ class StageSplitter {
   bool isKept(const TensorView* tv) const {
     return isKeptOfSubrows(tv) ||
            (analysis_.hasWholeRows(tv) &&
-           (kept_ == KeptOfRows::All || kept_ == KeptOfRows::Everything ||
-            (kept_ == KeptOfRows::Functions && !tv->isFusionInput() &&
-             isFunction(tv->definition())) ||
-            (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
-            (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv))));
+            (kept_ == KeptOfRows::All || kept_ == KeptOfRows::Everything ||
+             (kept_ == KeptOfRows::Functions && !tv->isFusionInput() &&
+              isFunction(tv->definition())) ||
+             (kept_ == KeptOfRows::Inputs && tv->isFusionInput()) ||
+             (kept_ == KeptOfRows::Shared && tv->isFusionInput() && !analysis_.differsByRow(tv))));
   }
   TensorView* original(TensorView* tv) const {
     auto it = original_.find(tv);

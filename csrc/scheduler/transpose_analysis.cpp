@@ -158,7 +158,8 @@ bool lacksAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, 
 // Loops over the axes reach every element.
 bool areAllReached(const PointwiseAnalysis& analysis, const TensorVersion& version) {
   const auto reached = analysis.terms.wholeDimensions(
-      {version.view.begin(), version.view.begin() + static_cast<std::ptrdiff_t>(analysis.num_axes)});
+      {version.view.begin(),
+       version.view.begin() + static_cast<std::ptrdiff_t>(analysis.num_axes)});
   const Ids dims = logicalIds(version.tv);
   for (size_t d = 0; d < dims.size(); ++d) {
     if (!dims[d]->isBroadcast() && reached.count(static_cast<int64_t>(d)) == 0) {

@@ -12,6 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 
+import nvfuse_direct
 import pytest
 import torch
 from helpers import DEVICE, EPSILON, LONG, define, difference
@@ -439,3 +440,21 @@ def test_sums_of_sums_of_nothing(sizes: tuple[int, int]) -> None:
             fd.add_output(fd.ops.max(fd.ops.sum(t, [1, 2], keepdim=True), [2]))
         (total,) = fd.execute([x])
         assert total.tolist() == [[0.0]]
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("channels", [1, 3])
+def test_columns_of_a_few_elements(channels: int) -> None:
+    """The colours of pixels: threads run along rows, as those along columns would be far apart."""
+    x = torch.randn(6, 300, 4, device=DEVICE)
+    w = torch.randn(6, 300, device=DEVICE)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tx, tw = (fd.from_pytorch(t, static_sizes=True) for t in (x, w))
+        colours = o.slice(tx, [0, 0, 0], [6, 300, channels])
+        fd.add_output(o.sum(o.mul(colours, o.broadcast(tw, [False, False, True])), [1]))
+    (out,) = fd.execute([x, w])
+    expected = (x[..., :channels] * w.unsqueeze(-1)).sum(1)
+    torch.testing.assert_close(out, expected, rtol=1e-5, atol=1e-4)
+    (kernel,) = nvfuse_direct.explain(fd, [x, w], measure=False).segments
+    assert kernel.parameters["fastest_dim"]

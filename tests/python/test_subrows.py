@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import nvfuse_direct
 import pytest
 import torch
 from helpers import DEVICE
@@ -136,3 +137,26 @@ def test_gradients_of_group_norms(
 def test_means_after_batch_norms(sizes: tuple[int, ...], dtype: torch.dtype, static: bool) -> None:
     inputs = [values(sizes, 1, dtype), values(sizes[1:2], 2, dtype)]
     check(norm_and_means, exact_means, inputs, static, kernels=1)
+
+
+@pytest.mark.machine("hopper")
+@pytest.mark.parametrize("places", [5, 32, 101])
+def test_what_was_reduced_is_not_reduced_again(places: int) -> None:
+    """A softmax of the cosines of one vector with each of several: the second pass reads them."""
+    q, k = values((12, 64), 1), values((12, places, 64), 2)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tq, tk = (fd.from_pytorch(t, static_sizes=True) for t in (q, k))
+        unit = o.div(tk, o.add(o.sqrt(o.sum(o.mul(tk, tk), [2], keepdim=True)), 1e-8))
+        wide = o.broadcast(tq, [False, True, False])
+        cosines = o.sum(o.mul(wide, unit), [2])
+        e = o.exp(o.sub(cosines, o.max(cosines, [1], keepdim=True)))
+        fd.add_output(o.div(e, o.sum(e, [1], keepdim=True)))
+    (out,) = fd.execute([q, k])
+    cosines = (q.double().unsqueeze(1) * k).sum(2) / k.double().norm(dim=2)
+    torch.testing.assert_close(out.double(), cosines.softmax(1), rtol=1e-5, atol=1e-6)
+    report = nvfuse_direct.explain(fd, [q, k], measure=False)
+    (kernel,) = report.segments
+    assert kernel.parameters["has_subrows"]
+    text = fd.fec.get_cuda_kernel([q, k])
+    assert text.count("Reduce<") == 4, text
