@@ -17,6 +17,8 @@ void makeCanonical(Fusion* fusion);
 // Lookups and scatters along rows that they do not leave are operations on rows.
 void simplifyLookups(Fusion* fusion);
 
+// Sums of parts beside zeros are the parts side by side.
+void addParts(Fusion* fusion);
 // All the parts that dimensions are split into, side by side, are a permutation.
 void mergeParts(Fusion* fusion);
 // Parts that the same operations compute of slices side by side are computed as one.

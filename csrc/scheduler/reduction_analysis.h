@@ -195,6 +195,7 @@ class ReductionAnalysis {
   Kind kindOf(IdGroup group) const;
   std::vector<IdGroup> orderInMemory(const TensorView* tv, Kind kind,
                                      const std::vector<IdGroup>& axes) const;
+  bool areRowsLong() const;
   void findLoopOrder(const Fusion* fusion);
   ContiguousRun runOf(const TensorView* tv, const std::vector<Kind>& kinds) const;
   std::vector<IterDomain*> dimsOfRun(const TensorView* tv, Kind kind) const;

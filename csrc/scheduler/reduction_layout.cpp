@@ -5,6 +5,7 @@
 
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <machine.h>
 
 #include <algorithm>
 #include <ranges>
@@ -43,6 +44,17 @@ ReductionAnalysis::Kind ReductionAnalysis::kindOf(IdGroup group) const {
                                              : Kind::Kept;
 }
 
+// Several accesses of a warp: one after the other they need not be neighbours in memory.
+bool ReductionAnalysis::areRowsLong() const {
+  int64_t elements = 1;
+  for (const auto& [group, id] : reference_dims_) {
+    if (kindOf(group) == Kind::AlongRow) {
+      elements *= id->extent()->isConstInt() ? id->extent()->intValue() : 0;
+    }
+  }
+  return elements >= 2 * kWarp;
+}
+
 // Dimensions that are permuted in memory: of the orders in which tensors have those of a kind the
 // one in which the most tensors lie in one piece.
 void ReductionAnalysis::findLoopOrder(const Fusion* fusion) {
@@ -55,13 +67,13 @@ void ReductionAnalysis::findLoopOrder(const Fusion* fusion) {
     return;
   }
   std::vector<const TensorView*> whole;
-  std::vector<const TensorView*> with_rows;
+  std::vector<const TensorView*> with_rows; // and not all that rows differ by
   for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
     for (const Val* v : *tensors) {
       const auto* tv = tryAs<TensorView>(v);
       if (tv != nullptr && hasAllDims(tv) && !isLookedUp(tv)) {
         whole.push_back(tv);
-      } else if (tv != nullptr && hasAllDimsOfRows(tv) && !isLookedUp(tv)) {
+      } else if (tv != nullptr && hasAllDimsOfRows(tv) && !isLookedUp(tv) && areRowsLong()) {
         with_rows.push_back(tv);
       }
     }

@@ -27,15 +27,6 @@ bool takesFewInstructions(OpType op) {
   }
 }
 
-namespace {
-
-// The compiler has the reciprocal of a constant.
-bool dividesByConstant(const ElementwiseOp* op) {
-  return op->op() == OpType::TrueDiv && !op->input(1)->isTensor() && op->input(1)->isConst();
-}
-
-} // namespace
-
 void StageSplitter::run() {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (Expr* e : exprs) {
@@ -209,8 +200,7 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
   }
   const Expr* def = tv->definition();
   if (const auto* op = tryAs<ElementwiseOp>(def)) {
-    const bool is_short = takesFewInstructions(op->op()) || dividesByConstant(op);
-    if (!is_short || ++ops > most_ops) {
+    if (!takesFewInstructions(op->op()) || ++ops > most_ops) {
       return std::nullopt;
     }
   } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::ExpandOp &&

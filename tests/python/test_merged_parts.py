@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 from helpers import DEVICE, TORCH, assert_same, define, on_both_machines, row_major
-from nvfuse_direct import FusionDefinition, explain
+from nvfuse_direct import DataType, FusionDefinition, explain
 
 ORDERS = {  # of the parts: (row, column) of each pixel
     "swin": [(0, 0), (1, 0), (0, 1), (1, 1)],
@@ -77,3 +77,42 @@ def test_rows_of_them_are_normalized(order: str, machine: str) -> None:
     assert len(explain(fd, [x], measure=False).segments) == 1
     # A concatenation chooses one of its parts for each element.
     assert ("?" in fd.fec.get_cuda_kernel([x])) == (order == "neither")
+
+
+def placed(
+    fd: FusionDefinition, part: object, dim: int, place: int, sizes: Sequence[int], dtype: DataType
+) -> object:
+    """Every second element along a dimension, zeros between them, as a gradient of a slice."""
+    one = [*sizes[: dim + 1], 1, *sizes[dim + 1 :]]
+    zero = fd.ops.full(one, fd.define_scalar(0.0, dtype), dtype)
+    part = fd.ops.broadcast(part, [d == dim + 1 for d in range(len(one))])
+    both = fd.ops.cat([zero, part] if place else [part, zero], dim + 1)
+    return fd.ops.reshape(both, [*sizes[:dim], 2 * sizes[dim], *sizes[dim + 1 :]])
+
+
+@on_both_machines
+@pytest.mark.parametrize("dtype", ["Float", "BFloat16"])
+def test_gradients_of_pixels(dtype: str, machine: str) -> None:
+    """The sum of four parts beside zeros is exact, and a zero has no sign."""
+    parts = [row_major((3, 4, 5, 16)).fill(TORCH[dtype], seed) for seed in range(4)]
+    for x in parts:
+        x.view(-1)[:5] = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan")])
+    kind = getattr(DataType, dtype)
+
+    def build(fd: FusionDefinition) -> None:
+        total = None
+        for (row, column), x in zip(ORDERS["swin"], parts, strict=True):
+            part = fd.ops.neg(fd.from_pytorch(x, static_sizes=True))
+            part = placed(fd, fd.ops.cast(part, kind), 2, column, [3, 4, 5, 16], kind)
+            part = placed(fd, part, 1, row, [3, 4, 10, 16], kind)
+            total = part if total is None else fd.ops.cast(fd.ops.add(total, part), kind)
+        fd.add_output(total)
+
+    fd = define(build)
+    (out,) = fd.execute(parts, device=DEVICE)
+    whole = torch.zeros(3, 8, 10, 16, dtype=TORCH[dtype], device=DEVICE)
+    for (row, column), x in zip(ORDERS["swin"], parts, strict=True):
+        whole[:, row::2, column::2] = -x + 0.0
+    assert torch.equal(out.signbit() & (out == 0), whole.signbit() & (whole == 0))
+    assert_same(out, whole)
+    assert len(explain(fd, parts, measure=False).segments) == 1

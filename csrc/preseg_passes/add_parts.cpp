@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The sum of tensors of which each has zeros where the others have values is these values side by
+// side:
+//
+//   cat(0, a) + cat(b, 0)    ->    cat(b, a)
+//
+// So the gradient of what was cut into parts is spelled (a slice's gradient is zeros around it),
+// and downsampling layers cut along two dimensions, one inside the other. Each element is then
+// computed of one part, where the sum computes all of them everywhere. A zero is added still: it
+// makes 0 of -0.
+#include <preseg_passes/canonical_form.h>
+
+#include <ir/builder.h>
+#include <ir/exprs.h>
+#include <ops/creation.h>
+#include <ops/elementwise.h>
+#include <ops/shape.h>
+#include <ops/shape_internal.h>
+#include <preseg_passes/rewriter.h>
+#include <transform/cache.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace nvfuser {
+
+namespace {
+
+constexpr int kMostLevels = 12;
+
+// All elements are +0: full(), in any shape and type.
+bool isZero(const TensorView* tv) {
+  const Expr* e = tv->definition();
+  if (const auto* full = tryAs<FullOp>(e)) {
+    const auto value = realConstant(full->input(0));
+    return value.has_value() && *value == 0 && !std::signbit(*value);
+  }
+  if (e == nullptr || tv->isFusionOutput()) {
+    return false;
+  }
+  const bool is_same = e->kind() == ExprKind::BroadcastOp || e->kind() == ExprKind::SqueezeOp ||
+                       e->kind() == ExprKind::ExpandOp || e->kind() == ExprKind::ReshapeOp ||
+                       e->kind() == ExprKind::LoadStoreOp || e->kind() == ExprKind::SliceOp ||
+                       definedBy(tv, OpType::Cast) != nullptr;
+  return is_same && isZero(e->input(0)->as<TensorView>());
+}
+
+// Without casts to a type that holds every value, and back.
+TensorView* uncast(TensorView* tv) {
+  while (const ElementwiseOp* back = definedBy(tv, OpType::Cast)) {
+    const ElementwiseOp* there = definedBy(back->in(0), OpType::Cast);
+    const DataType wide = back->in(0)->dtype();
+    if (there == nullptr || there->in(0)->dtype() != tv->dtype() || !isFloatingPoint(wide) ||
+        !isFloatingPoint(tv->dtype()) || (wide != DataType::Float && wide != DataType::Double) ||
+        dataTypeSizeBits(wide) <= dataTypeSizeBits(tv->dtype()) || tv->isFusionOutput()) {
+      break;
+    }
+    tv = there->in(0)->as<TensorView>();
+  }
+  return tv;
+}
+
+// Neighbours along a dimension; null are zeros.
+struct Piece {
+  int64_t extent = 0;
+  TensorView* tv = nullptr;
+};
+
+class PartAdder : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ private:
+  void rewrite(Expr* e) override {
+    const auto* add = definedBy(e->output(0), OpType::Add);
+    if (add == nullptr || !add->in(0)->isTensor() || !add->in(1)->isTensor() ||
+        isComplex(add->output(0)->dtype()) || add->output(0)->dtype() == DataType::Bool) {
+      return;
+    }
+    auto* out = add->output(0)->as<TensorView>();
+    if (TensorView* sum = sumOf(add->in(0)->as<TensorView>(), add->in(1)->as<TensorView>(), 0)) {
+      replace(out, sum);
+    }
+  }
+
+  // Null if both have values somewhere.
+  TensorView* sumOf(TensorView* a, TensorView* b, int level) {
+    a = uncast(a);
+    b = uncast(b);
+    if (level > kMostLevels || a->dtype() != b->dtype() || !haveSameRows(a, b, -1)) {
+      return nullptr;
+    }
+    if (isZero(a) || isZero(b)) {
+      return isZero(a) && isZero(b) ? a : withoutSignOfZero(isZero(a) ? b : a, level);
+    }
+    Expr* of_a = a->definition();
+    const Expr* of_b = b->definition();
+    if (of_a == nullptr || of_b == nullptr || !isReadOnce(a) || !isReadOnce(b)) {
+      return nullptr;
+    }
+    if (of_a->kind() == ExprKind::CatOp && of_b->kind() == ExprKind::CatOp) {
+      return sumOfCats(of_a->as<CatOp>(), of_b->as<CatOp>(), level);
+    }
+    if (!changesAlike(of_a, of_b)) {
+      return nullptr;
+    }
+    std::vector<Val*> inputs = of_a->inputs();
+    auto* below = sumOf(inputs.front()->as<TensorView>(), of_b->input(0)->as<TensorView>(),
+                        level + 1);
+    if (below == nullptr) {
+      return nullptr;
+    }
+    inputs.front() = below;
+    return recompute(a, inputs);
+  }
+
+  bool isReadOnce(const TensorView* tv) const {
+    return !tv->isFusionOutput() && fusion_->liveUses(tv).size() == 1;
+  }
+
+  // Two operations that only give elements other places, the same ones, or another type.
+  static bool changesAlike(const Expr* a, const Expr* b) {
+    if (a->kind() != b->kind() || !a->input(0)->isTensor() || !b->input(0)->isTensor() ||
+        !haveSameRows(a->input(0)->as<TensorView>(), b->input(0)->as<TensorView>(), -1)) {
+      return false;
+    }
+    switch (a->kind()) {
+      case ExprKind::ElementwiseOp:
+        return definedBy(a->output(0), OpType::Cast) != nullptr &&
+               definedBy(b->output(0), OpType::Cast) != nullptr;
+      case ExprKind::BroadcastOp:
+        return static_cast<const BroadcastOp*>(a)->isBroadcastDim() ==
+               static_cast<const BroadcastOp*>(b)->isBroadcastDim();
+      case ExprKind::SqueezeOp:
+        return static_cast<const SqueezeOp*>(a)->isSqueezeDim() ==
+               static_cast<const SqueezeOp*>(b)->isSqueezeDim();
+      case ExprKind::ReshapeOp:
+        return true;
+      case ExprKind::LoadStoreOp:
+        return !permutationOf(a).empty() && permutationOf(a) == permutationOf(b);
+      default:
+        return false;
+    }
+  }
+
+  TensorView* sumOfCats(const CatOp* a, const CatOp* b, int level) {
+    if (a->dim() != b->dim()) {
+      return nullptr;
+    }
+    const std::vector<Piece> of_a = piecesAlong(a);
+    const std::vector<Piece> of_b = piecesAlong(b);
+    std::vector<Piece> sum;
+    size_t i = 0;
+    size_t j = 0;
+    int64_t used_a = 0; // of the piece that is next
+    int64_t used_b = 0;
+    while (i < of_a.size() && j < of_b.size()) {
+      const int64_t left_a = of_a[i].extent - used_a;
+      const int64_t left_b = of_b[j].extent - used_b;
+      Piece piece{std::min(left_a, left_b)};
+      const bool whole_a = used_a == 0 && piece.extent == of_a[i].extent;
+      const bool whole_b = used_b == 0 && piece.extent == of_b[j].extent;
+      if ((of_a[i].tv != nullptr && !whole_a) || (of_b[j].tv != nullptr && !whole_b)) {
+        return nullptr;
+      }
+      if (of_a[i].tv != nullptr && of_b[j].tv != nullptr) {
+        piece.tv = sumOf(of_a[i].tv, of_b[j].tv, level + 1);
+        if (piece.tv == nullptr) {
+          return nullptr;
+        }
+      } else if (of_a[i].tv != nullptr || of_b[j].tv != nullptr) {
+        piece.tv = withoutSignOfZero(of_a[i].tv != nullptr ? of_a[i].tv : of_b[j].tv, level + 1);
+      }
+      if (piece.tv == nullptr && !sum.empty() && sum.back().tv == nullptr) {
+        sum.back().extent += piece.extent;
+      } else {
+        sum.push_back(piece);
+      }
+      used_a = left_a == piece.extent ? 0 : used_a + piece.extent;
+      used_b = left_b == piece.extent ? 0 : used_b + piece.extent;
+      i += used_a == 0 ? 1 : 0;
+      j += used_b == 0 ? 1 : 0;
+    }
+    return joined(sum, a);
+  }
+
+  // Of known sizes; empty if they are not.
+  static std::vector<Piece> piecesAlong(const CatOp* cat) {
+    std::vector<Piece> pieces;
+    for (TensorView* part : ops_utils::joinedBy(cat)) {
+      const IterDomain* id = logicalIds(part)[static_cast<size_t>(cat->dim())];
+      if (!id->extent()->isConstInt()) {
+        return {};
+      }
+      pieces.push_back({id->extent()->intValue(), isZero(part) ? nullptr : part});
+    }
+    return pieces;
+  }
+
+  static TensorView* joined(const std::vector<Piece>& pieces, const CatOp* like) {
+    const auto* out = like->output(0)->as<TensorView>();
+    std::vector<TensorView*> parts;
+    for (const Piece& piece : pieces) {
+      if (piece.tv != nullptr) {
+        parts.push_back(piece.tv);
+        continue;
+      }
+      std::vector<Val*> sizes;
+      for (const IterDomain* id : logicalIds(out)) {
+        sizes.push_back(id->getMaybeExpandedExtent());
+      }
+      sizes[static_cast<size_t>(like->dim())] = IrBuilder::index(piece.extent);
+      parts.push_back(zeros(sizes, out->dtype()));
+    }
+    return parts.empty() ? nullptr : cat(parts, like->dim());
+  }
+
+  // A zero has been added to it.
+  static bool hasNoSignOfZero(const TensorView* tv) {
+    const ElementwiseOp* cast = definedBy(tv, OpType::Cast);
+    const ElementwiseOp* sum = definedBy(cast != nullptr ? cast->in(0) : tv, OpType::Add);
+    const auto constant = sum == nullptr ? std::nullopt : splitConstant(sum);
+    return constant.has_value() && constant->constant == 0 && !std::signbit(constant->constant);
+  }
+
+  // With a zero added to it, to the parts of what is made of parts.
+  TensorView* withoutSignOfZero(TensorView* tv, int level) {
+    if (!isFloatingPoint(tv->dtype()) || isZero(tv) || hasNoSignOfZero(tv)) {
+      return tv;
+    }
+    if (TensorView* of_parts = isReadOnce(tv) ? partsWithoutSign(tv, level) : nullptr) {
+      return of_parts;
+    }
+    TensorView* sum = add(tv, IrBuilder::create<Val>(0.0, DataType::Double));
+    return sum->dtype() == tv->dtype() ? sum : castOp(tv->dtype(), sum);
+  }
+
+  // Null if it is not made of parts.
+  TensorView* partsWithoutSign(TensorView* tv, int level) {
+    const Expr* e = tv->definition();
+    if (e == nullptr || level > kMostLevels) {
+      return nullptr;
+    }
+    if (const auto* cat = tryAs<CatOp>(e)) {
+      std::vector<Piece> pieces = piecesAlong(cat);
+      for (Piece& piece : pieces) {
+        piece.tv = piece.tv == nullptr ? nullptr : withoutSignOfZero(piece.tv, level + 1);
+      }
+      return pieces.empty() ? nullptr : joined(pieces, cat);
+    }
+    if (!changesAlike(e, e) || !isReadOnce(e->input(0)->as<TensorView>())) {
+      return nullptr;
+    }
+    std::vector<Val*> inputs = e->inputs();
+    TensorView* below = partsWithoutSign(inputs.front()->as<TensorView>(), level + 1);
+    if (below == nullptr) {
+      return nullptr;
+    }
+    inputs.front() = below;
+    return recompute(tv, inputs);
+  }
+};
+
+} // namespace
+
+void addParts(Fusion* fusion) {
+  PartAdder(fusion).run();
+}
+
+} // namespace nvfuser
