@@ -4,10 +4,11 @@
 //
 //   cat(0, a) + cat(b, 0)    ->    cat(b, a)
 //
-// So the gradient of what was cut into parts is spelled (a slice's gradient is zeros around it),
-// and downsampling layers cut along two dimensions, one inside the other. Each element is then
-// computed of one part, where the sum computes all of them everywhere. A zero is added still: it
-// makes 0 of -0.
+// So the gradient of what was cut into parts is spelled: a slice's gradient is zeros around it,
+// which may be cut along another dimension. Each element is then computed of one part, where the
+// sum computes all of them everywhere. A zero is added still: it makes 0 of -0. Single elements
+// have no bounds that keep others from being computed with them: a sum of a stack of stacks, which
+// has four elements or more, stays.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -106,8 +107,8 @@ class PartAdder : public Rewriter {
       return nullptr;
     }
     std::vector<Val*> inputs = of_a->inputs();
-    auto* below = sumOf(inputs.front()->as<TensorView>(), of_b->input(0)->as<TensorView>(),
-                        level + 1);
+    auto* below =
+        sumOf(inputs.front()->as<TensorView>(), of_b->input(0)->as<TensorView>(), level + 1);
     if (below == nullptr) {
       return nullptr;
     }
@@ -185,15 +186,26 @@ class PartAdder : public Rewriter {
     return joined(sum, a);
   }
 
-  // Of known sizes; empty if they are not.
+  // It gives what is made of parts other dimensions or another type.
+  static bool isMadeOfParts(const TensorView* tv) {
+    const Expr* e = tv->definition();
+    while (e != nullptr && e->kind() != ExprKind::CatOp) {
+      e = changesAlike(e, e) ? e->input(0)->definition() : nullptr;
+    }
+    return e != nullptr;
+  }
+
+  // Of known sizes; empty if they are not, or single elements are stacks themselves.
   static std::vector<Piece> piecesAlong(const CatOp* cat) {
     std::vector<Piece> pieces;
     for (TensorView* part : ops_utils::joinedBy(cat)) {
       const IterDomain* id = logicalIds(part)[static_cast<size_t>(cat->dim())];
-      if (!id->extent()->isConstInt()) {
+      const bool is_zero = isZero(part);
+      if (!id->extent()->isConstInt() ||
+          (!is_zero && id->extent()->intValue() == 1 && isMadeOfParts(part))) {
         return {};
       }
-      pieces.push_back({id->extent()->intValue(), isZero(part) ? nullptr : part});
+      pieces.push_back({id->extent()->intValue(), is_zero ? nullptr : part});
     }
     return pieces;
   }

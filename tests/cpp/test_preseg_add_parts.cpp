@@ -52,16 +52,18 @@ TEST_F(AddParts, PartsOfDifferentSizes) {
   EXPECT_FALSE(hasSums());
 }
 
-// Every second row and every second column, as their gradients are spelled.
+// The quarters of an image, with its rows and columns in other places.
 TEST_F(AddParts, OneInsideTheOther) {
   const auto part = [&](bool row, bool column) {
-    TensorView* x = broadcast(input({4, 4, 16}, DataType::BFloat16), {false, false, true, false});
-    TensorView* zero = zerosOf({4, 4, 1, 16}, DataType::BFloat16);
-    TensorView* columns = cat(column ? std::vector{zero, x} : std::vector{x, zero}, 2);
-    TensorView* wide = broadcast(reshape(columns, {4, 8, 16}), {false, true, false, false});
-    TensorView* rest = zerosOf({4, 1, 8, 16}, DataType::BFloat16);
-    return castOp(DataType::Float,
-                  cat(row ? std::vector{rest, wide} : std::vector{wide, rest}, 1));
+    TensorView* x = input({4, 8, 16}, DataType::BFloat16);
+    TensorView* zero = zerosOf({4, 8, 16}, DataType::BFloat16);
+    TensorView* columns = cat(column ? std::vector{zero, x} : std::vector{x, zero}, 1);
+    TensorView* wide =
+        broadcast(reshape(columns, {4, 2, 8, 16}), {true, false, false, false, false});
+    wide = squeeze(wide, std::vector<bool>{true, false, false, false, false});
+    wide = permute(wide, {0, 2, 1, 3});
+    TensorView* rest = zerosOf({4, 8, 2, 16}, DataType::BFloat16);
+    return castOp(DataType::Float, cat(row ? std::vector{rest, wide} : std::vector{wide, rest}, 0));
   };
   TensorView* sum = part(false, false);
   for (const auto& [row, column] : {std::pair{true, false}, {false, true}, {true, true}}) {
@@ -70,6 +72,26 @@ TEST_F(AddParts, OneInsideTheOther) {
   fusion_.addOutput(sum);
   addParts(&fusion_);
   EXPECT_FALSE(hasSums());
+}
+
+TEST_F(AddParts, SingleElements) {
+  fusion_.addOutput(
+      add(cat({zerosOf({8, 1}), input({8, 1})}, 1), cat({input({8, 1}), zerosOf({8, 1})}, 1)));
+  addParts(&fusion_);
+  EXPECT_FALSE(hasSums());
+}
+
+// All of its elements would be computed for each.
+TEST_F(AddParts, AStackOfStacksStays) {
+  const auto part = [&](int row) {
+    TensorView* columns = cat({input({8, 1}), zerosOf({8, 1})}, 1);
+    TensorView* wide = broadcast(columns, {false, true, false});
+    TensorView* rest = zerosOf({8, 1, 2});
+    return cat(row == 1 ? std::vector{rest, wide} : std::vector{wide, rest}, 1);
+  };
+  fusion_.addOutput(add(part(0), part(1)));
+  addParts(&fusion_);
+  EXPECT_TRUE(hasSums());
 }
 
 TEST_F(AddParts, ValuesThatMeetAreAdded) {
