@@ -23,15 +23,19 @@ const Val* ReductionChooser::tensorAt(int64_t position) const {
   return i < inputs.size() ? inputs[i] : fusion_->outputs()[i - inputs.size()];
 }
 
+bool ReductionChooser::hasAllDimsAt(int64_t position) const {
+  return analysis_.hasAllDims(tensorAt(position)->as<TensorView>());
+}
+
 // An input that is the same for several rows comes from a cache when it is read again: it is read
 // element by element unless these are far apart.
 void ReductionChooser::findAcross() {
   across_ = analysis_.acrossRows(fusion_);
   std::erase_if(across_, [&](int64_t position) {
-    const auto* tv = tensorAt(position)->as<TensorView>();
-    if (analysis_.hasAllDims(tv)) {
+    if (hasAllDimsAt(position)) {
       return false;
     }
+    const auto* tv = tensorAt(position)->as<TensorView>();
     const int64_t dim = analysis_.innermostDim(tv, true);
     const auto& strides = info_.stridesOf(tv);
     const int64_t stride = dim < 0 || strides.empty() ? 0 : strides[static_cast<size_t>(dim)];
@@ -112,9 +116,8 @@ bool ReductionChooser::exchangeRows() {
   const auto blocksOf = [&](int64_t rows) {
     return kept_ / along_tiles * ceilDiv(along_tiles, rows);
   };
-  const bool has_all = std::ranges::all_of(across_, [&](int64_t position) {
-    return analysis_.hasAllDims(tensorAt(position)->as<TensorView>());
-  });
+  const bool has_all =
+      std::ranges::all_of(across_, [&](int64_t position) { return hasAllDimsAt(position); });
   struct Limit {
     int64_t elements, threads, bytes, fewest_rows;
   };
@@ -158,6 +161,10 @@ bool ReductionChooser::exchangeRows() {
   params_ = std::move(saved);
   vector_ = saved_vector;
   bytes_per_element_ = saved_bytes;
+  if (!has_all) {
+    std::erase_if(across_, [&](int64_t position) { return !hasAllDimsAt(position); });
+    return !across_.empty() && exchangeRows();
+  }
   return false;
 }
 

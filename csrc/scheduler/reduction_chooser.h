@@ -109,6 +109,7 @@ class ReductionChooser {
   void stageSharedInputs();
 
   // --- tensors that lie across the rows (exchange_heuristics.cpp) ---
+  bool hasAllDimsAt(int64_t position) const;
   void findAcross();
   bool wantsExchange() const;
   void startExchange();

@@ -395,7 +395,7 @@ def test_an_input_that_several_rows_read(
     adversarial: None, dtype: torch.dtype, output_last: bool
 ) -> None:
     """Heads of keys that several queries have: the tile has rows of one of them."""
-    for sizes in [(2, 3, 32, 128), (1, 2, 64, 80), (2, 2, 48, 100)]:
+    for sizes in [(2, 3, 64, 128), (1, 2, 128, 80), (2, 2, 96, 100)]:
         x = image(sizes, False, dtype)
         fd = repeated(x, 2, output_last)
         (out,) = fd.execute([x])
