@@ -195,25 +195,30 @@ std::vector<IterDomain*> ReductionAnalysis::dimsOfRun(const TensorView* tv, Kind
   return out;
 }
 
-bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
-  std::unordered_set<IdGroup> own;
+namespace {
+
+// Of its dimensions that are not broadcast.
+std::unordered_set<IdGroup> groupsOf(const TensorView* tv, const IdGraph& graph) {
+  std::unordered_set<IdGroup> groups;
   for (const IterDomain* id : logicalIds(tv)) {
     if (!id->isBroadcast()) {
-      own.insert(graph_.group(id));
+      groups.insert(graph.group(id));
     }
   }
+  return groups;
+}
+
+} // namespace
+
+bool ReductionAnalysis::hasAllDims(const TensorView* tv) const {
+  const std::unordered_set<IdGroup> own = groupsOf(tv, graph_);
   return !isCut(tv) && own.size() == reference_dims_.size() &&
          std::all_of(reference_dims_.begin(), reference_dims_.end(),
                      [&](const auto& dim) { return own.count(dim.first) != 0; });
 }
 
 bool ReductionAnalysis::hasAllDimsOfRows(const TensorView* tv) const {
-  std::unordered_set<IdGroup> own;
-  for (const IterDomain* id : logicalIds(tv)) {
-    if (!id->isBroadcast()) {
-      own.insert(graph_.group(id));
-    }
-  }
+  const std::unordered_set<IdGroup> own = groupsOf(tv, graph_);
   return !isCut(tv) &&
          std::ranges::all_of(own, [&](IdGroup g) { return reference_dims_.count(g) != 0; }) &&
          std::ranges::all_of(reference_dims_, [&](const auto& dim) {
@@ -258,10 +263,7 @@ std::vector<const IterDomain*> ReductionAnalysis::dimsOfTiles(
       if (i >= fusion->inputs().size()) {
         return true; // results have all dimensions
       }
-      const auto own = logicalIds(fusion->inputs()[i]->as<TensorView>());
-      return std::ranges::any_of(own, [&](const IterDomain* id) {
-        return !id->isBroadcast() && graph_.group(id) == axis;
-      });
+      return groupsOf(fusion->inputs()[i]->as<TensorView>(), graph_).count(axis) != 0;
     });
     if (!all_have_it) {
       break;

@@ -266,7 +266,8 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
       continue;
     }
     auto lacking = lackingInTiles(analysis, access);
-    if (lacking && std::ranges::find(*lacking, axis_1) == lacking->end()) {
+    const auto is_of_tiles = [&](int64_t a) { return a == axis || a == axis_1; };
+    if (lacking && std::ranges::none_of(*lacking, is_of_tiles)) {
       const int64_t own = dataTypeSizeBits(access.tv->dtype());
       (lacking->empty() ? bits[axis].first : bits[axis].second) += own;
       candidates.push_back({access, axis, std::move(*lacking)});
