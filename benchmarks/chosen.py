@@ -58,12 +58,12 @@ import hashlib  # noqa: E402
 import itertools  # noqa: E402
 import json  # noqa: E402
 import re  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
+from collections.abc import Callable, Iterable, Iterator  # noqa: E402
 from typing import Any  # noqa: E402
 
 import dynamic_widths as widths  # noqa: E402
 import torch  # noqa: E402
-from aten import define, traced  # noqa: E402
+from aten import AtenGraph, define, traced  # noqa: E402
 from cases import BY_NAME, CASES, Case, Tensors, definition_of  # noqa: E402
 from layers import SETS  # noqa: E402
 from nvfuse_direct import FusionDefinition  # noqa: E402
@@ -180,18 +180,26 @@ def collect(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
             yield from of_widths(family)
 
 
-def collect_layers(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
-    for layer in [layer for each in SETS.values() for layer in each]:
-        if not re.search(pattern, f"layer/{layer.name}"):
+def graphs_of(
+    sets: Iterable[str], takes: Callable[[str], bool], rows: int = 1 << 62
+) -> Iterator[AtenGraph]:
+    """Forward and backward graphs of the layers whose name is taken, with untouched inputs."""
+    for layer in [layer for name in sets for layer in SETS[name]]:
+        if not takes(layer.name):
             continue
         with FakeTensorMode(allow_non_fake_inputs=True):
-            graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu")))
+            graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu"), rows))
         for graph in graphs:
-            inputs = [untouched(each) for each in graph.inputs]
-            try:
-                yield f"layer/{graph.name}", kernels_of(define(graph), inputs)
-            except Exception as error:
-                yield f"layer/{graph.name}", str(error).splitlines()[0]
+            graph.inputs = [untouched(each) for each in graph.inputs]
+            yield graph
+
+
+def collect_layers(pattern: str) -> Iterator[tuple[str, Kernels | str]]:
+    for graph in graphs_of(SETS, lambda name: bool(re.search(pattern, f"layer/{name}"))):
+        try:
+            yield f"layer/{graph.name}", kernels_of(define(graph), graph.inputs)
+        except Exception as error:
+            yield f"layer/{graph.name}", str(error).splitlines()[0]
 
 
 def differences(name: str, old: Kernels | str, new: Kernels | str) -> Iterator[str]:

@@ -12,28 +12,11 @@ Nothing is compiled or run, and tensors have no values.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from typing import Any
 
-import torch
-from aten import AtenGraph, define, traced
-from chosen import reports_of, untouched  # before torch: sets the environment
+from aten import define
+from chosen import graphs_of, reports_of
 from layers import SETS
-from torch._subclasses.fake_tensor import FakeTensorMode
-
-
-def graphs_of(pattern: str, sets: list[str], rows: int) -> Iterator[AtenGraph]:
-    """Forward and backward graphs, with inputs of which nothing is in memory."""
-    for layer in [layer for name in sets for layer in SETS[name]]:
-        name = layer.name.lower()
-        if pattern.removesuffix(" backward") not in name:
-            continue
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu"), rows))
-        for graph in graphs:
-            if pattern in graph.name.lower():
-                graph.inputs = [untouched(each) for each in graph.inputs]
-                yield graph
 
 
 def size_of(report: dict[str, Any]) -> str:
@@ -66,7 +49,11 @@ def main() -> None:
     parser.add_argument("--math", action="store_true", help="with operations")
     parser.add_argument("--text", type=int, help="with the text of this kernel")
     args = parser.parse_args()
-    for graph in graphs_of(args.name.lower(), args.set or list(SETS), args.rows):
+    pattern = args.name.lower()
+    layer = pattern.removesuffix(" backward")
+    for graph in graphs_of(args.set or SETS, lambda name: layer in name.lower(), args.rows):
+        if pattern not in graph.name.lower():
+            continue
         try:
             reports = [r for r in reports_of(define(graph), graph.inputs) if r["segment_id"] >= 0]
         except Exception as error:

@@ -13,6 +13,7 @@
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ops/creation.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
@@ -37,13 +38,8 @@ bool isZero(const TensorView* tv) {
     const auto value = realConstant(full->input(0));
     return value.has_value() && *value == 0 && !std::signbit(*value);
   }
-  if (e == nullptr || tv->isFusionOutput()) {
-    return false;
-  }
-  const bool is_same = e->kind() == ExprKind::BroadcastOp || e->kind() == ExprKind::SqueezeOp ||
-                       e->kind() == ExprKind::ExpandOp || e->kind() == ExprKind::ReshapeOp ||
-                       e->kind() == ExprKind::LoadStoreOp || e->kind() == ExprKind::SliceOp ||
-                       definedBy(tv, OpType::Cast) != nullptr;
+  const bool is_same = e != nullptr && !tv->isFusionOutput() && !isBoundary(e) &&
+                       (movesElements(e) || definedBy(tv, OpType::Cast) != nullptr);
   return is_same && isZero(e->input(0)->as<TensorView>());
 }
 
@@ -51,10 +47,8 @@ bool isZero(const TensorView* tv) {
 TensorView* uncast(TensorView* tv) {
   while (const ElementwiseOp* back = definedBy(tv, OpType::Cast)) {
     const ElementwiseOp* there = definedBy(back->in(0), OpType::Cast);
-    const DataType wide = back->in(0)->dtype();
-    if (there == nullptr || there->in(0)->dtype() != tv->dtype() || !isFloatingPoint(wide) ||
-        !isFloatingPoint(tv->dtype()) || (wide != DataType::Float && wide != DataType::Double) ||
-        dataTypeSizeBits(wide) <= dataTypeSizeBits(tv->dtype()) || tv->isFusionOutput()) {
+    if (there == nullptr || there->in(0)->dtype() != tv->dtype() || !isFloatingPoint(tv->dtype()) ||
+        !holdsAll(tv->dtype(), back->in(0)->dtype()) || tv->isFusionOutput()) {
       break;
     }
     tv = there->in(0)->as<TensorView>();
@@ -92,8 +86,11 @@ class PartAdder : public Rewriter {
     if (level > kMostLevels || a->dtype() != b->dtype() || !haveSameRows(a, b, -1)) {
       return nullptr;
     }
-    if (isZero(a) || isZero(b)) {
-      return isZero(a) && isZero(b) ? a : withoutSignOfZero(isZero(a) ? b : a, level);
+    if (isZero(a)) {
+      return withoutSignOfZero(b, level);
+    }
+    if (isZero(b)) {
+      return withoutSignOfZero(a, level);
     }
     Expr* of_a = a->definition();
     const Expr* of_b = b->definition();
@@ -122,20 +119,15 @@ class PartAdder : public Rewriter {
 
   // Two operations that only give elements other places, the same ones, or another type.
   static bool changesAlike(const Expr* a, const Expr* b) {
-    if (a->kind() != b->kind() || !a->input(0)->isTensor() || !b->input(0)->isTensor() ||
+    if (!a->sameFields(b) || !a->input(0)->isTensor() || !b->input(0)->isTensor() ||
         !haveSameRows(a->input(0)->as<TensorView>(), b->input(0)->as<TensorView>(), -1)) {
       return false;
     }
     switch (a->kind()) {
       case ExprKind::ElementwiseOp:
-        return definedBy(a->output(0), OpType::Cast) != nullptr &&
-               definedBy(b->output(0), OpType::Cast) != nullptr;
+        return definedBy(a->output(0), OpType::Cast) != nullptr;
       case ExprKind::BroadcastOp:
-        return static_cast<const BroadcastOp*>(a)->isBroadcastDim() ==
-               static_cast<const BroadcastOp*>(b)->isBroadcastDim();
       case ExprKind::SqueezeOp:
-        return static_cast<const SqueezeOp*>(a)->isSqueezeDim() ==
-               static_cast<const SqueezeOp*>(b)->isSqueezeDim();
       case ExprKind::ReshapeOp:
         return true;
       case ExprKind::LoadStoreOp:

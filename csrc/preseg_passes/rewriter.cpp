@@ -185,6 +185,25 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
   return next == pieces.size() ? out : std::vector<std::vector<size_t>>{};
 }
 
+bool holdsAll(DataType of, DataType in) {
+  if (of == in || isBoolean(of)) {
+    return of == in || (isFloatingPoint(in) || isIntegral(in));
+  }
+  switch (of) {
+    case DataType::Half:
+    case DataType::BFloat16:
+    case DataType::Float8_e4m3fn:
+    case DataType::Float8_e5m2:
+      return in == DataType::Float || in == DataType::Double;
+    case DataType::Float:
+      return in == DataType::Double;
+    case DataType::Int32:
+      return in == DataType::Int || in == DataType::Index || in == DataType::Double;
+    default:
+      return false;
+  }
+}
+
 bool haveSameSize(const IterDomain* a, const IterDomain* b) {
   return a->iterType() == b->iterType() &&
          a->getMaybeExpandedExtent()->sameAs(b->getMaybeExpandedExtent());

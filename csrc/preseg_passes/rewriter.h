@@ -61,6 +61,8 @@ struct WithConstant {
   Val* other;
 };
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
+// Whether every value of one type is a value of the other.
+bool holdsAll(DataType of, DataType in);
 // Whether the two are known to have the same size, or all dimensions but one are.
 bool haveSameSize(const IterDomain* a, const IterDomain* b);
 bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim);

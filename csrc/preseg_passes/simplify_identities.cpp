@@ -24,26 +24,6 @@ bool isReal(DataType dtype) {
   return isFloatingPoint(dtype) || isIntegral(dtype);
 }
 
-// Whether every value of one type is a value of the other.
-bool holdsAll(DataType of, DataType in) {
-  if (of == in || isBoolean(of)) {
-    return of == in || isReal(in);
-  }
-  switch (of) {
-    case DataType::Half:
-    case DataType::BFloat16:
-    case DataType::Float8_e4m3fn:
-    case DataType::Float8_e5m2:
-      return in == DataType::Float || in == DataType::Double;
-    case DataType::Float:
-      return in == DataType::Double;
-    case DataType::Int32:
-      return in == DataType::Int || in == DataType::Index || in == DataType::Double;
-    default:
-      return false;
-  }
-}
-
 // One constant where a mask is true, and one where it is false.
 struct Selection {
   Val* mask = nullptr;

@@ -684,10 +684,11 @@ void ReductionAnalysis::findConflicts(const std::vector<Expr*>& exprs) {
 
 // Of the inputs of the set (-1: of all).
 bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
-  const IterDomain* innermost = innermostOfLargest(
-      fusion,
-      [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
-      [&](const IterDomain* id) { return isShortDim(id); });
+  const auto counts = [&](const TensorView* tv) {
+    return hasReducedDims(tv) && (set < 0 || setOf(tv) == set);
+  };
+  const IterDomain* innermost =
+      innermostOfLargest(fusion, counts, [&](const IterDomain* id) { return isShortDim(id); });
   if (innermost == nullptr) {
     return reduced.back();
   }
@@ -697,9 +698,7 @@ bool ReductionAnalysis::isFastestDim(const Fusion* fusion, int set) const {
   // Threads along columns of a few elements would be far apart: those along rows share what they
   // read of neighbouring rows.
   const IterDomain* around = innermostOfLargest(
-      fusion,
-      [&](const TensorView* tv) { return hasReducedDims(tv) && (set < 0 || setOf(tv) == set); },
-      [&](const IterDomain* id) { return isShortDim(id) || isFew(id); });
+      fusion, counts, [&](const IterDomain* id) { return isShortDim(id) || isFew(id); });
   return around != nullptr && isReducedDim(around);
 }
 

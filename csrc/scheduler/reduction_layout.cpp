@@ -67,13 +67,14 @@ void ReductionAnalysis::findLoopOrder(const Fusion* fusion) {
     return;
   }
   std::vector<const TensorView*> whole;
+  const bool are_rows_long = areRowsLong();
   std::vector<const TensorView*> with_rows; // and not all that rows differ by
   for (const auto* tensors : {&fusion->inputs(), &fusion->outputs()}) {
     for (const Val* v : *tensors) {
       const auto* tv = tryAs<TensorView>(v);
       if (tv != nullptr && hasAllDims(tv) && !isLookedUp(tv)) {
         whole.push_back(tv);
-      } else if (tv != nullptr && hasAllDimsOfRows(tv) && !isLookedUp(tv) && areRowsLong()) {
+      } else if (tv != nullptr && hasAllDimsOfRows(tv) && !isLookedUp(tv) && are_rows_long) {
         with_rows.push_back(tv);
       }
     }
