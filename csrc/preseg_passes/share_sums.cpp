@@ -18,9 +18,12 @@
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 
 namespace nvfuser {
 
@@ -91,18 +94,49 @@ std::vector<int64_t> reducedDims(const std::vector<bool>& reduced) {
   return out;
 }
 
-// The type is that of the first, which is a tensor.
-Val* productOf(const std::vector<Val*>& factors) {
-  Val* product = factors.front();
-  for (size_t i = 1; i < factors.size(); ++i) {
-    product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, factors[i]});
+// Products of two tensors, by these.
+class Products {
+ public:
+  void visit(const Expr* e) {
+    const auto* op = tryAs<ElementwiseOp>(e);
+    if (op != nullptr && op->op() == OpType::Mul && op->in(0)->isTensor() &&
+        op->in(1)->isTensor()) {
+      products_.emplace(keyOf(op->in(0), op->in(1)), op->out());
+    }
   }
-  return product;
-}
 
-TensorView* sumOfFactors(const std::vector<Val*>& factors, const std::vector<bool>& reduced) {
-  return sum(productOf(factors)->as<TensorView>(), reducedDims(reduced));
-}
+  // Of factors whose product is there already it is taken: a gradient times a weight, say, is read
+  // beside the sum too. The type is that of the first, which is a tensor.
+  Val* of(std::vector<Val*> factors) const {
+    for (size_t i = 0; i < factors.size(); ++i) {
+      for (size_t j = i + 1; j < factors.size(); ++j) {
+        const auto it = products_.find(keyOf(factors[i], factors[j]));
+        if (it != products_.end() && it->second->dtype() == factors.front()->dtype()) {
+          factors[i] = it->second;
+          factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(j));
+          j = i;
+        }
+      }
+    }
+    Val* product = factors.front();
+    for (size_t i = 1; i < factors.size(); ++i) {
+      product = elementwiseAsIs(OpType::Mul, product->dtype(), {product, factors[i]});
+    }
+    return product;
+  }
+
+  TensorView* sumOf(const std::vector<Val*>& factors, const std::vector<bool>& reduced) const {
+    return sum(of(factors)->as<TensorView>(), reducedDims(reduced));
+  }
+
+ private:
+  using Key = std::pair<const Val*, const Val*>;
+  static Key keyOf(const Val* a, const Val* b) {
+    return std::less<>()(b, a) ? Key{b, a} : Key{a, b};
+  }
+
+  std::map<Key, Val*> products_;
+};
 
 // A factor that is broadcast along the summed dimensions, without these.
 TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
@@ -123,7 +157,7 @@ TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
 }
 
 // The sum is `total` times what all its terms share.
-void compute(Fusion* fusion, const Sum& found, TensorView* total) {
+void compute(Fusion* fusion, const Sum& found, TensorView* total, const Products& products) {
   TensorView* out = found.op->out();
   const std::vector<bool> reduced = reducedFlags(out);
   std::vector<Val*> factors{total};
@@ -135,7 +169,7 @@ void compute(Fusion* fusion, const Sum& found, TensorView* total) {
   out->setDomain(out->domain()->copyOfKept());
   Val* last = factors.back();
   factors.pop_back();
-  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{productOf(factors), last});
+  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{products.of(factors), last});
 }
 
 // How many reductions wait for each other before a value is known.
@@ -163,7 +197,7 @@ class Depths {
 };
 
 // Shared factors that wait for more reductions than the others leave the sum.
-void sumEarlier(Fusion* fusion, Sum found, const Depths& depths) {
+void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products& products) {
   Product& product = found.product;
   int depth = 0;
   for (const Val* factor : product.factors) {
@@ -180,7 +214,8 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths) {
   factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
   product.shared.erase(product.shared.begin(), late);
   product.scalars.clear();
-  compute(fusion, found, sumOfFactors(factors, reducedFlags(found.op->out())));
+  const std::vector<bool> reduced = reducedFlags(found.op->out());
+  compute(fusion, found, products.sumOf(factors, reduced), products);
 }
 
 } // namespace
@@ -192,9 +227,11 @@ void shareSums(Fusion* fusion) {
   std::map<Key, std::vector<Sum>> alike;
   std::vector<Key> order; // addresses differ from run to run
   Depths depths;
+  Products products;
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
     depths.visit(e);
+    products.visit(e);
     if (!isPlainSum(e)) {
       continue;
     }
@@ -216,17 +253,17 @@ void shareSums(Fusion* fusion) {
   for (const Key& key : order) {
     const std::vector<Sum>& sums = alike.at(key);
     if (sums.size() < 2) {
-      sumEarlier(fusion, sums.front(), depths);
+      sumEarlier(fusion, sums.front(), depths, products);
       continue;
     }
     const auto plain =
         std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
     TensorView* total = plain != sums.end()
                             ? plain->op->out()
-                            : sumOfFactors(sums.front().product.factors, std::get<0>(key));
+                            : products.sumOf(sums.front().product.factors, std::get<0>(key));
     for (const Sum& each : sums) {
       if (!each.isPlain()) {
-        compute(fusion, each, total);
+        compute(fusion, each, total, products);
       }
     }
   }
