@@ -16,6 +16,8 @@ void makeCanonical(Fusion* fusion);
 
 // Lookups and scatters along rows that they do not leave are operations on rows.
 void simplifyLookups(Fusion* fusion);
+// What is looked up at a few positions of merged dimensions is computed of what is found there.
+void findBeforeComputing(Fusion* fusion);
 
 // Sums of parts beside zeros are the parts side by side.
 void addParts(Fusion* fusion);

@@ -216,3 +216,28 @@ def test_input_that_is_updated_while_it_is_looked_up() -> None:
     (out,) = fd.execute([x, position])
     expect(out, before.gather(1, position))
     expect(x, before - before.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("index_type", [torch.int64, torch.int32])
+def test_rows_and_columns_as_one_position(dtype: torch.dtype, index_type: torch.dtype) -> None:
+    """x[rows, columns] as frontends spell it: no table is written, whatever the positions are."""
+    rows, width = 6, 130
+    x = torch.randn(2, rows // 2, width, device=DEVICE).to(dtype)
+    column = torch.randint(0, width, (rows,), device=DEVICE).to(index_type)
+    column[0], column[3], column[5] = width + 5, -7, width  # of other rows, and none
+    with FusionDefinition() as fd:
+        logits, label = fd.from_pytorch(x), fd.from_pytorch(column)
+        wide = fd.ops.cast(logits, DataType.Float)
+        top = fd.ops.broadcast(fd.ops.max(wide, [2]), [False, False, True])
+        table = fd.ops.reshape(fd.ops.exp(fd.ops.sub(wide, top)), [rows, width])
+        table = fd.ops.reshape(table, [rows * width])
+        first = fd.ops.mul(fd.ops.iota(rows, dtype=DataType.Int), width)
+        fd.add_output(fd.ops.index_select(table, fd.ops.add(first, label), 0))
+    (found,) = run(fd, [x, column], ["reduction", "pointwise"])
+    written = explain(fd, [x, column]).segments[0].output_bytes
+    assert written < x.numel(), "the table is written"
+    wide = x.double().reshape(rows, width)
+    flat = (wide - wide.amax(1, keepdim=True)).exp().flatten()
+    at = torch.arange(rows, device=DEVICE) * width + column
+    expect(found, torch.where(at < rows * width, flat[at.clamp(max=rows * width - 1)], 0.0))
