@@ -19,6 +19,7 @@
 #include <ops/reduction.h>
 #include <ops/shape.h>
 #include <preseg_passes/input_bits.h>
+#include <preseg_passes/marked_element.h>
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
@@ -198,75 +199,33 @@ class LookupMover {
 
 // ---- sums of selections
 
-// where(iota == index, table, 0), where the iota counts along `dim`.
+// where(iota == index, table, 0), where the iota counts along a dimension.
 struct Selection {
   TensorView* table = nullptr;
-  TensorView* index = nullptr;
-  size_t dim = 0;
+  MarkedElement marked;
 };
-
-// What the same integers are expanded or widened from.
-Val* beforeExpanding(Val* v) {
-  while (v->isTensor() && v->definition() != nullptr) {
-    const Expr* e = v->definition();
-    const bool widens = isWideningCast(e) && isIntegral(e->input(0)->dtype());
-    if (e->kind() != ExprKind::ExpandOp && !isPlainCopy(e) && !widens) {
-      break;
-    }
-    v = e->input(0);
-  }
-  return v;
-}
-
-// The one dimension that 0, 1, 2, ... run along.
-std::optional<size_t> countedDim(Val* v) {
-  const auto* repeated = tryAs<BroadcastOp>(beforeExpanding(v)->definition());
-  if (repeated == nullptr) {
-    return std::nullopt;
-  }
-  const auto* iota = tryAs<IotaOp>(beforeExpanding(repeated->input(0))->definition());
-  const std::vector<bool>& is_new = repeated->isBroadcastDim();
-  const auto dim = std::find(is_new.begin(), is_new.end(), false);
-  const bool counts = iota != nullptr && realConstant(iota->start()) == 0 &&
-                      realConstant(iota->step()) == 1 && isIntegral(iota->output(0)->dtype());
-  return counts ? std::optional(static_cast<size_t>(dim - is_new.begin())) : std::nullopt;
-}
-
-// One position for each row: dimensions of the table's sizes, but for `dim`.
-bool isOneOfEachRow(const TensorView* index, const TensorView* table, size_t dim) {
-  const auto dims = logicalIds(table);
-  return haveSameRows(index, table, static_cast<int64_t>(dim)) && logicalIds(index)[dim]->isOne() &&
-         dims[dim]->isIteration() &&
-         std::none_of(dims.begin(), dims.end(),
-                      [](const IterDomain* id) { return id->hasExpandedExtent(); });
-}
 
 std::optional<Selection> selectionOf(const Val* v) {
   const ElementwiseOp* where = definedBy(v, OpType::Where);
-  const ElementwiseOp* eq = where == nullptr ? nullptr : definedBy(where->in(0), OpType::Eq);
-  if (eq == nullptr || !where->in(1)->isTensor() || realConstant(where->in(2)) != 0) {
+  if (where == nullptr || !where->in(1)->isTensor() || realConstant(where->in(2)) != 0) {
     return std::nullopt;
   }
-  for (const size_t i : {0, 1}) {
-    const auto dim = countedDim(eq->in(i));
-    Val* position = beforeExpanding(eq->in(1 - i));
-    if (dim.has_value() && position->isTensor() && isIntegral(position->dtype())) {
-      const Selection out{where->in(1)->as<TensorView>(), position->as<TensorView>(), *dim};
-      return isOneOfEachRow(out.index, out.table, out.dim) ? std::optional(out) : std::nullopt;
-    }
-  }
-  return std::nullopt;
+  auto* table = where->in(1)->as<TensorView>();
+  const auto marked = markedElement(where->in(0), table);
+  return marked.has_value() ? std::optional(Selection{table, *marked}) : std::nullopt;
 }
 
 void lookUp(Fusion* fusion, ReductionOp* sum_op) {
   TensorView* out = sum_op->out();
   const auto selection = selectionOf(sum_op->in());
-  if (!selection.has_value() || selection->table->dtype() != out->dtype() || out->hasRoot() ||
-      !out->getLogicalDomain()[selection->dim]->isReduction()) {
+  if (!selection.has_value() || selection->table->dtype() != out->dtype() || out->hasRoot()) {
     return;
   }
-  TensorView* found =
-      take_along_axis(selection->table, selection->index, static_cast<int64_t>(selection->dim));
+  const auto [index, dim] = selection->marked;
+  if (!out->getLogicalDomain()[dim]->isReduction()) {
+    return;
+  }
+  TensorView* found = take_along_axis(selection->table, index, static_cast<int64_t>(dim));
   if (!LookupMover(fusion, found->definition()).run()) {
     fusion->removeExpr(found->definition());
     return;
@@ -274,9 +233,9 @@ void lookUp(Fusion* fusion, ReductionOp* sum_op) {
   std::vector<int64_t> others; // dimensions that are summed as well
   std::vector<bool> squeezed;
   for (size_t i = 0; i < out->getLogicalDomain().size(); ++i) {
-    squeezed.push_back(i == selection->dim);
-    if (out->getLogicalDomain()[i]->isReduction() && i != selection->dim) {
-      others.push_back(static_cast<int64_t>(i < selection->dim ? i : i - 1));
+    squeezed.push_back(i == dim);
+    if (out->getLogicalDomain()[i]->isReduction() && i != dim) {
+      others.push_back(static_cast<int64_t>(i < dim ? i : i - 1));
     }
   }
   found = squeeze(found, squeezed);

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace nvfuser {
@@ -34,34 +36,58 @@ class AxisSeparator {
     for (int round = 0; round < kMostRounds; ++round) {
       exprs_ = fusion_->exprs();
       tensors_ = fusion_->allTvs();
-      const Dims dims = mapped(nullptr);
+      const Dims dims = mapped({});
       const size_t conflicts = countConflicts(dims);
       if (conflicts == 0) {
         return;
       }
-      TensorView* best = nullptr;
-      size_t fewest = conflicts;
-      for (TensorView* tv : candidates(dims)) {
-        if (const size_t left = countConflicts(mapped(tv)); left < fewest) {
-          best = tv;
-          fewest = left;
-        }
-      }
-      if (best == nullptr) {
+      const std::vector<TensorView*> apart = bestOf(candidates(dims), conflicts);
+      if (apart.empty()) {
         return;
       }
-      separateReaders(best);
+      for (auto tv = apart.rbegin(); tv != apart.rend(); ++tv) {
+        separateReaders(*tv);
+      }
     }
   }
 
  private:
-  // Dimensions that share loops, if what reads `apart` reads tensors of its own.
-  Dims mapped(const TensorView* apart) const {
+  // Those whose readers get tensors of their own: the one that leaves the fewest conflicts, or as few
+  // together as it takes to leave fewer than there are.
+  std::vector<TensorView*> bestOf(const std::vector<TensorView*>& all, size_t conflicts) const {
+    TensorView* best = nullptr;
+    size_t fewest = conflicts;
+    for (TensorView* tv : all) {
+      if (const size_t left = countConflicts(mapped({tv})); left < fewest) {
+        best = tv;
+        fewest = left;
+      }
+    }
+    if (best != nullptr) {
+      return {best};
+    }
+    fewest = countConflicts(mapped(all));
+    if (fewest == conflicts) {
+      return {};
+    }
+    std::vector<TensorView*> out = all;
+    for (auto tv = all.rbegin(); tv != all.rend(); ++tv) {
+      std::vector<TensorView*> others = out;
+      std::erase(others, *tv);
+      if (countConflicts(mapped(others)) <= fewest) {
+        out = std::move(others);
+      }
+    }
+    return out;
+  }
+
+  // Dimensions that share loops, if what reads these reads tensors of its own.
+  Dims mapped(const std::vector<TensorView*>& apart) const {
     Dims dims;
     for (const Expr* e : exprs_) {
       for (const TensorView* out : tensorOutputs(e)) {
         for (const TensorView* in : tensorInputs(e)) {
-          if (in == apart) {
+          if (std::ranges::find(apart, in) != apart.end()) {
             continue;
           }
           for (const auto& [from, to] : producerConsumerPairs(in, out)) {
@@ -111,8 +137,8 @@ class AxisSeparator {
                  return id == other || dims.permissiveAreMapped(id, other);
                });
       });
-      int ops = 0;
-      if (is_concerned && fusion_->liveUses(tv).size() > 1 && isRepeatable(tv, ops)) {
+      std::unordered_set<const TensorView*> made;
+      if (is_concerned && fusion_->liveUses(tv).size() > 1 && isRepeatable(tv, made)) {
         found.push_back(tv);
         if (found.size() == kMost) {
           break;
@@ -122,18 +148,21 @@ class AxisSeparator {
     return found;
   }
 
-  bool isRepeatable(const TensorView* tv, int& ops) const {
-    constexpr int kMostOps = 16;
+  // `made`: what has to be computed again.
+  bool isRepeatable(const TensorView* tv, std::unordered_set<const TensorView*>& made) const {
+    constexpr size_t kMostOps = 32;
     const Expr* e = tv->definition();
     if (e == nullptr) {
       return kept_.count(tv) == 0;
     }
+    if (!made.insert(tv).second) {
+      return true;
+    }
     const std::vector<TensorView*> read = tensorInputs(e);
     const bool is_made = e->kind() == ExprKind::FullOp || e->kind() == ExprKind::IotaOp;
     return (is_made || isByPosition(e)) && !isBoundary(e) && e->outputs().size() == 1 &&
-           ++ops <= kMostOps && std::all_of(read.begin(), read.end(), [&](const TensorView* in) {
-             return isRepeatable(in, ops);
-           });
+           made.size() <= kMostOps &&
+           std::ranges::all_of(read, [&](const TensorView* in) { return isRepeatable(in, made); });
   }
 
   // All readers but one, which reads it as it lies if there is such a reader.

@@ -8,6 +8,9 @@
 // norm. Factors that wait for other reductions leave a sum whose other factors do not: the backward
 // pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. Any other
 // factor stays where it is: each sum would be rounded differently for nothing.
+//
+// Of where(iota == index, c, 0) times such factors nothing is summed: it is c times the factors if
+// the index lies inside, as in the backward passes of losses that know one label for each row.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -15,12 +18,14 @@
 #include <ops/elementwise.h>
 #include <ops/reduction.h>
 #include <ops/shape.h>
+#include <preseg_passes/marked_element.h>
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -36,6 +41,7 @@ struct Product {
   std::vector<Val*> factors;       // that vary along the summed dimensions
   std::vector<TensorView*> shared; // that are broadcast along them
   std::vector<Val*> scalars;
+  std::vector<const Val*> made; // on the way to what is summed
 };
 
 struct Sum {
@@ -73,6 +79,7 @@ void takeApart(Val* v, const std::vector<bool>& reduced, Product& out) {
     out.factors.push_back(v);
     return;
   }
+  out.made.push_back(v);
   takeApart(product->in(0), reduced, out);
   takeApart(product->in(1), reduced, out);
 }
@@ -105,13 +112,14 @@ class Products {
     }
   }
 
-  // Of factors whose product is there already it is taken: a gradient times a weight, say, is read
-  // beside the sum too. The type is that of the first, which is a tensor.
-  Val* of(std::vector<Val*> factors) const {
+  // Of factors whose product is there already it is taken, if others read it than the sum that they
+  // are of: a gradient times a weight, say. The type is that of the first, which is a tensor.
+  Val* of(std::vector<Val*> factors, const Product& sum) const {
     for (size_t i = 0; i < factors.size(); ++i) {
       for (size_t j = i + 1; j < factors.size(); ++j) {
         const auto it = products_.find(keyOf(factors[i], factors[j]));
-        if (it != products_.end() && it->second->dtype() == factors.front()->dtype()) {
+        if (it != products_.end() && it->second->dtype() == factors.front()->dtype() &&
+            isReadElsewhere(it->second, sum)) {
           factors[i] = it->second;
           factors.erase(factors.begin() + static_cast<std::ptrdiff_t>(j));
           j = i;
@@ -125,11 +133,17 @@ class Products {
     return product;
   }
 
-  TensorView* sumOf(const std::vector<Val*>& factors, const std::vector<bool>& reduced) const {
-    return sum(of(factors)->as<TensorView>(), reducedDims(reduced));
+  TensorView* sumOf(const std::vector<Val*>& factors, const std::vector<bool>& reduced,
+                    const Product& of_sum) const {
+    return sum(of(factors, of_sum)->as<TensorView>(), reducedDims(reduced));
   }
 
  private:
+  static bool isReadElsewhere(const Val* product, const Product& sum) {
+    const bool is_made = std::find(sum.made.begin(), sum.made.end(), product) != sum.made.end();
+    return !is_made || product->fusion()->liveUses(product).size() > 1;
+  }
+
   using Key = std::pair<const Val*, const Val*>;
   static Key keyOf(const Val* a, const Val* b) {
     return std::less<>()(b, a) ? Key{b, a} : Key{a, b};
@@ -169,7 +183,65 @@ void compute(Fusion* fusion, const Sum& found, TensorView* total, const Products
   out->setDomain(out->domain()->copyOfKept());
   Val* last = factors.back();
   factors.pop_back();
-  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{products.of(factors), last});
+  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{products.of(factors, found.product), last});
+}
+
+// where(iota == index, c, 0) along a reduced dimension.
+struct MarkedConstant {
+  Val* constant = nullptr;
+  MarkedElement marked;
+};
+
+std::optional<MarkedConstant> markedConstant(const Val* v, const std::vector<bool>& reduced) {
+  const ElementwiseOp* where = definedBy(v, OpType::Where);
+  if (where == nullptr || where->in(1)->isTensor() || realConstant(where->in(2)) != 0) {
+    return std::nullopt;
+  }
+  const auto marked = markedElement(where->in(0), v->as<TensorView>());
+  return marked.has_value() && reduced[marked->dim]
+             ? std::optional(MarkedConstant{where->in(1), *marked})
+             : std::nullopt;
+}
+
+// Computes a sum of one element of each row, which is known, times what all elements of a row
+// share. False if it is another sum.
+bool computeMarked(Fusion* fusion, ReductionOp* op, const Products& products) {
+  TensorView* out = op->out();
+  Product product;
+  takeApart(op->in(), reducedFlags(out), product);
+  std::optional<MarkedConstant> found;
+  for (size_t i = 0; i < product.factors.size() && !found.has_value(); ++i) {
+    found = markedConstant(product.factors[i], reducedFlags(out));
+  }
+  if (!found.has_value()) {
+    return false;
+  }
+  const auto [index, dim] = found->marked;
+  std::vector<bool> along(logicalIds(op->in()).size(), false);
+  along[dim] = true;
+  product = {};
+  takeApart(op->in(), along, product);
+  if (product.factors.size() != 1) {
+    return false;
+  }
+  Val* zero = constantOf(0, out->dtype());
+  Val* inside = logical_and(ge(index, constantOf(0, index->dtype())),
+                            lt(index, logicalIds(op->in())[dim]->extent()));
+  inside = squeeze(inside->as<TensorView>(), along, true);
+  std::vector<Val*> factors{where(inside, castOp(out->dtype(), found->constant), zero)};
+  factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
+  for (TensorView* tv : product.shared) {
+    factors.push_back(withoutReduced(tv, along));
+  }
+  std::vector<bool> others = reducedFlags(out);
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(dim));
+  auto* total = products.of(factors, product)->as<TensorView>();
+  total = reducedDims(others).empty() ? total : sum(total, reducedDims(others));
+  fusion->removeExpr(op);
+  out->setDomain(out->domain()->copyOfKept());
+  // A sum is not -0.
+  IrBuilder::create<ElementwiseOp>(OpType::Add, out, std::vector<Val*>{total, zero});
+  return true;
 }
 
 // How many reductions wait for each other before a value is known.
@@ -215,7 +287,7 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   product.shared.erase(product.shared.begin(), late);
   product.scalars.clear();
   const std::vector<bool> reduced = reducedFlags(found.op->out());
-  compute(fusion, found, products.sumOf(factors, reduced), products);
+  compute(fusion, found, products.sumOf(factors, reduced, product), products);
 }
 
 } // namespace
@@ -232,7 +304,7 @@ void shareSums(Fusion* fusion) {
   for (Expr* e : exprs) {
     depths.visit(e);
     products.visit(e);
-    if (!isPlainSum(e)) {
+    if (!isPlainSum(e) || computeMarked(fusion, static_cast<ReductionOp*>(e), products)) {
       continue;
     }
     Sum found{static_cast<ReductionOp*>(e), {}};
@@ -260,7 +332,8 @@ void shareSums(Fusion* fusion) {
         std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
     TensorView* total = plain != sums.end()
                             ? plain->op->out()
-                            : products.sumOf(sums.front().product.factors, std::get<0>(key));
+                            : products.sumOf(sums.front().product.factors, std::get<0>(key),
+                                             sums.front().product);
     for (const Sum& each : sums) {
       if (!each.isPlain()) {
         compute(fusion, each, total, products);

@@ -82,4 +82,29 @@ TEST_F(SeparateAxes, OneAxisNeedsOneTensor) {
   EXPECT_EQ(text(), before);
 }
 
+// Each of them ties the axes to each other, so that one alone makes no difference.
+TEST_F(SeparateAxes, SeveralThatAreReadAlongBothAxes) {
+  TensorView* x = input({8, 8});
+  TensorView* row = broadcast(input({8}), {false, true});
+  TensorView* scale = broadcast(input({8}), {false, true});
+  TensorView* one = mul(add(x, row), scale);
+  TensorView* other = mul(add(transpose(input({8, 8}), 0, 1), row), scale);
+  fusion_.addOutput(add(one, transpose(other, 0, 1)));
+  separate();
+  EXPECT_EQ(text(), R"(t0 float32[i8, b] = broadcast(x1)
+t1 float32[i8, i8] = add(x0, t0)
+t2 float32[i8, b] = broadcast(x2)
+t3 float32[i8, i8] = mul(t1, t2)
+t4 float32[i8, i8] of [i8, i8] = Set(x3)
+t5 float32[i8, b] = broadcast(x5)
+t6 float32[i8, i8] = add(t4, t5)
+t7 float32[i8, b] = broadcast(x4)
+t8 float32[i8, i8] = mul(t6, t7)
+t9 float32[i8, i8] of [i8, i8] = Set(t8)
+t10 float32[i8, i8] = add(t3, t9)
+outputs: t10
+)");
+  EXPECT_EQ(views_.inputs.size(), 2U);
+}
+
 } // namespace nvfuser::test

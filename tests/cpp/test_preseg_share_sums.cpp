@@ -30,6 +30,23 @@ outputs: t1 t0
 )");
 }
 
+// The product of two factors is there: it is read beside the sum that a third one leaves.
+TEST_F(ShareSums, WhatIsLeftIsAProductThatExists) {
+  TensorView* g = input({4, 8});
+  TensorView* w = ofColumns();
+  TensorView* x = input({4, 8});
+  TensorView* late = broadcast(sum(x, {1}), {false, true});
+  TensorView* weighted = mul(w, g);
+  EXPECT_EQ(shared({weighted, sum(mul(mul(mul(x, w), late), g), {1})}), R"(t0 float32[b, i8] = broadcast(x1)
+t1 float32[i4, i8] = mul(t0, x0)
+t2 float32[i4, i8] = mul(x2, t1)
+t3 float32[i4, r8] = reduce add(t2)
+t4 float32[i4, r8] = reduce add(x2)
+t5 float32[i4] = mul(t3, t4)
+outputs: t1 t5
+)");
+}
+
 TEST_F(ShareSums, ProductsInAnyOrderAndWithScalars) {
   TensorView* g = input({4, 8});
   TensorView* x = input({4, 8});
@@ -79,6 +96,66 @@ t6 float32[i4] = rsqrt(t5)
 t7 float32[i4] = mul(t3, t6)
 outputs: t7
 )");
+}
+
+// ---- one element of each row that a position marks
+
+class MarkedSums : public ShareSums {
+ protected:
+  // where(iota == label, -1, 0), of [4, 8].
+  TensorView* marked(TensorView* label, double value = -1) {
+    TensorView* column = broadcast(iota(IrBuilder::index(8)), {true, false});
+    return where(eq(column, broadcast(label, {false, true})),
+                 IrBuilder::create<Val>(value, DataType::Float),
+                 IrBuilder::create<Val>(0.0, DataType::Float))
+        ->as<TensorView>();
+  }
+};
+
+TEST_F(MarkedSums, AreTheElementIfItIsInside) {
+  TensorView* scale = broadcast(input({4}), {false, true});
+  TensorView* terms = mul(marked(input({4}, DataType::Int)), scale);
+  EXPECT_EQ(shared({sum(terms, {1})}), R"(t0 int64[i4, b] = broadcast(x1)
+t1 bool[i4, b] = ge(t0, 0)
+t2 bool[i4, b] = lt(t0, 8)
+t3 bool[i4, b] = logical_and(t1, t2)
+t4 bool[i4] = squeeze(t3)
+t5 float32[i4] = where(t4, float(-1), float(0))
+t6 float32[i4] = mul(t5, x0)
+t7 float32[i4] = add(t6, float(0))
+outputs: t7
+)");
+}
+
+TEST_F(MarkedSums, OtherDimensionsAreSummed) {
+  TensorView* scale = broadcast(input({4}), {false, true});
+  TensorView* terms = mul(scale, marked(input({4}, DataType::Int), 2));
+  EXPECT_EQ(shared({sum(terms, {0, 1})}), R"(t0 int64[i4, b] = broadcast(x1)
+t1 bool[i4, b] = ge(t0, 0)
+t2 bool[i4, b] = lt(t0, 8)
+t3 bool[i4, b] = logical_and(t1, t2)
+t4 bool[i4] = squeeze(t3)
+t5 float32[i4] = where(t4, float(2), float(0))
+t6 float32[i4] = mul(t5, x0)
+t7 float32[r4] = reduce add(t6)
+t8 float32[] = add(t7, float(0))
+outputs: t8
+)");
+}
+
+TEST_F(MarkedSums, NotOfFactorsThatDifferWithinARow) {
+  TensorView* terms = mul(marked(input({4}, DataType::Int)), input({4, 8}));
+  fusion_.addOutput(sum(terms, {1}));
+  const std::string before = text();
+  shareSums(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(MarkedSums, NotAlongOtherDimensions) {
+  fusion_.addOutput(sum(marked(input({4}, DataType::Int)), {0}));
+  const std::string before = text();
+  shareSums(&fusion_);
+  EXPECT_EQ(text(), before);
 }
 
 } // namespace nvfuser::test
