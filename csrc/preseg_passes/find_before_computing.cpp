@@ -219,8 +219,9 @@ class Finder {
 
   // Of a position outside 0 is found, of which an operation may make something else.
   TensorView* zeroOutside(TensorView* found, int64_t extent) const {
-    Val* is_inside = logical_and(ge(index_, constantOf(0, index_->dtype())),
-                                 lt(index_, constantOf(static_cast<double>(extent), index_->dtype())));
+    Val* is_inside =
+        logical_and(ge(index_, constantOf(0, index_->dtype())),
+                    lt(index_, constantOf(static_cast<double>(extent), index_->dtype())));
     std::vector<bool> is_new(logicalIds(found).size(), true);
     is_new[span_.first] = false;
     auto* inside = broadcast(is_inside->as<TensorView>(), is_new);

@@ -52,8 +52,8 @@ class AxisSeparator {
   }
 
  private:
-  // Those whose readers get tensors of their own: the one that leaves the fewest conflicts, or as few
-  // together as it takes to leave fewer than there are.
+  // Those whose readers get tensors of their own: the one that leaves the fewest conflicts, or as
+  // few together as it takes to leave fewer than there are.
   std::vector<TensorView*> bestOf(const std::vector<TensorView*>& all, size_t conflicts) const {
     TensorView* best = nullptr;
     size_t fewest = conflicts;

@@ -183,7 +183,8 @@ void compute(Fusion* fusion, const Sum& found, TensorView* total, const Products
   out->setDomain(out->domain()->copyOfKept());
   Val* last = factors.back();
   factors.pop_back();
-  IrBuilder::create<ElementwiseOp>(OpType::Mul, out, std::vector<Val*>{products.of(factors, found.product), last});
+  IrBuilder::create<ElementwiseOp>(OpType::Mul, out,
+                                   std::vector<Val*>{products.of(factors, found.product), last});
 }
 
 // where(iota == index, c, 0) along a reduced dimension.
@@ -330,10 +331,10 @@ void shareSums(Fusion* fusion) {
     }
     const auto plain =
         std::find_if(sums.begin(), sums.end(), [](const Sum& s) { return s.isPlain(); });
-    TensorView* total = plain != sums.end()
-                            ? plain->op->out()
-                            : products.sumOf(sums.front().product.factors, std::get<0>(key),
-                                             sums.front().product);
+    TensorView* total =
+        plain != sums.end()
+            ? plain->op->out()
+            : products.sumOf(sums.front().product.factors, std::get<0>(key), sums.front().product);
     for (const Sum& each : sums) {
       if (!each.isPlain()) {
         compute(fusion, each, total, products);

@@ -13,6 +13,9 @@ int64_t accessWidth(const TensorView* tv, const IterDomain* along, SchedulerRunt
 int64_t accessWidth(const TensorView* tv, const std::vector<IterDomain*>& along,
                     SchedulerRuntimeInfo& info);
 
+// Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
+inline constexpr int64_t kFewestAligned = 192;
+
 // What the size of its elements and its address alone allow.
 int64_t alignedWidth(const TensorView* tv, SchedulerRuntimeInfo& info);
 

@@ -92,6 +92,9 @@ std::string PointwiseParams::toString() const {
   if (!bulk_loads.empty()) {
     os << "bulk loads: " << join(bulk_loads) << "\n";
   }
+  if (align_rows) {
+    os << "align_rows: true\n";
+  }
   if (!aligned_inputs.empty()) {
     os << "aligned inputs: " << join(aligned_inputs) << "\n";
   }

@@ -10,6 +10,7 @@
 #include <transform/inlining.h>
 
 #include <algorithm>
+#include <tuple>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -195,6 +196,12 @@ class PointwiseSchedule {
     tv->flatten(1, -1);
     IterDomain* row_block = tv->axis(0);
     IterDomain* block = tv->axis(1);
+    if (params_.align_rows) {
+      NVF_CHECK(params_.vectorization_factor > 1 && params_.unroll_factor_outer == 1,
+                "align_rows: only with vectors, and for one row of a thread at once");
+      std::tie(row_block, block) =
+          IterDomain::align(row_block, block, block->extent(), params_.vectorization_factor);
+    }
     IterDomain* vector =
         params_.vectorization_factor > 1 ? splitOff(block, params_.vectorization_factor) : nullptr;
     IterDomain* thread = splitOff(block, params_.blockDimX());

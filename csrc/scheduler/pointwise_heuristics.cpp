@@ -41,6 +41,17 @@ struct Tensor {
   bool is_output = false;
 };
 
+// The input whose memory a scatter writes; null for any other tensor.
+const TensorView* updatedByStore(const TensorView* tv) {
+  if (tv->definition() == nullptr || tv->definition()->kind() != ExprKind::ScatterStoreOp) {
+    return nullptr;
+  }
+  const std::vector<Val*>& outputs = tv->fusion()->outputs();
+  const auto at =
+      static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) - outputs.begin());
+  return tv->fusion()->outputAliases().at(at).input->as<TensorView>();
+}
+
 class Chooser {
  public:
   Chooser(const Fusion* fusion, const PointwiseAnalysis& analysis, SchedulerRuntimeInfo& info)
@@ -80,8 +91,10 @@ class Chooser {
       chooseBlocks1D(*params);
       return params;
     }
+    alignRows(*params);
     chooseBlocks2D(*params);
-    if (params->vectorization_factor > 1 && bytesHeld(*params) > kMaxBytesHeld) {
+    if (params->vectorization_factor > 1 && !params->align_rows &&
+        bytesHeld(*params) > kMaxBytesHeld) {
       auto narrower = std::make_unique<PointwiseParams>();
       narrower->break_point = params->break_point;
       Vectors vectors = bestVectors(*params, params->vectorization_factor / 2);
@@ -279,6 +292,44 @@ class Chooser {
     params.not_vectorized = best.not_vectorized;
   }
 
+  // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What has no
+  // element for each of all rows' is accessed element by element.
+  void alignRows(PointwiseParams& params) const {
+    const MachineModel& machine = info_.machine();
+    int64_t inner = 1;
+    for (auto i = static_cast<size_t>(params.break_point); i < extents_.size(); ++i) {
+      inner *= extents_[i];
+    }
+    int64_t width = kVectorBytes;
+    int64_t widest = 0; // bits
+    std::vector<int64_t> not_vectorized;
+    for (const Tensor& t : tensors_) {
+      if (t.elements != total_ || isLookedUp(t.access.tv)) {
+        not_vectorized.push_back(t.access.number);
+        continue;
+      }
+      if (!liesAsRowsDo(t) || updatedByStore(t.access.tv) != nullptr) {
+        return;
+      }
+      width = std::min(width, alignedWidth(t.access.tv, info_));
+      widest = std::max(widest, t.bits);
+    }
+    if (machine.threads_in_loops || info_.wantsAnyExtent() || widest == 0 || inner == total_ ||
+        params.vectorization_factor * widest / 8 > kRegisterBytes ||
+        width <= params.vectorization_factor || inner < kFewestAligned * width) {
+      return;
+    }
+    params.align_rows = true;
+    params.vectorization_factor = width;
+    params.not_vectorized = std::move(not_vectorized);
+  }
+
+  // All of its elements, in the order of the loops.
+  bool liesAsRowsDo(const Tensor& t) const {
+    const ContiguousRun run = runAlong(analysis_, *t.access.version, innerAxes(analysis_, 0));
+    return run.multiples.size() == 1 && info_.productOf(run.multiples.front()) == total_;
+  }
+
   // All of it is accessed element by element, and neighbouring threads with vectors of others would
   // be so many elements apart.
   bool isStrided(const Tensor& t) const {
@@ -435,7 +486,7 @@ class Chooser {
            inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
       unroll /= 2;
     }
-    params.unroll_factor_outer = unroll;
+    (params.align_rows ? params.unroll_factor_inner : params.unroll_factor_outer) = unroll;
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
     if (rows > 1) {
       params.split_block = true;
@@ -458,21 +509,6 @@ class Chooser {
   std::vector<Tensor> tensors_;
   int64_t total_ = 1;
 };
-
-} // namespace
-
-namespace {
-
-// The input whose memory a scatter writes; null for any other tensor.
-const TensorView* updatedByStore(const TensorView* tv) {
-  if (tv->definition() == nullptr || tv->definition()->kind() != ExprKind::ScatterStoreOp) {
-    return nullptr;
-  }
-  const std::vector<Val*>& outputs = tv->fusion()->outputs();
-  const auto at =
-      static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) - outputs.begin());
-  return tv->fusion()->outputAliases().at(at).input->as<TensorView>();
-}
 
 } // namespace
 

@@ -32,6 +32,9 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
   bool flip_grid_binding = false;
   // Elements of a vector; 1 for none.
   int64_t vectorization_factor = 1;
+  // 2-D: rows are scheduled from the vector that their first element is in (Align in ir/exprs.h),
+  // as their length is no multiple of one.
+  bool align_rows = false;
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;
   // Numbers of the accesses (pointwise::TensorAccess) that are element by element although the
@@ -52,6 +55,7 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
     visit("split_grid_y_dim", &PointwiseParams::split_grid_y_dim);
     visit("flip_grid_binding", &PointwiseParams::flip_grid_binding);
     visit("vectorization_factor", &PointwiseParams::vectorization_factor);
+    visit("align_rows", &PointwiseParams::align_rows);
     visit("unroll_factor_inner", &PointwiseParams::unroll_factor_inner);
     visit("unroll_factor_outer", &PointwiseParams::unroll_factor_outer);
     visit("not_vectorized", &PointwiseParams::not_vectorized);
@@ -67,6 +71,7 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
   std::string toString() const override;
   void makePlain() override {
     vectorization_factor = 1;
+    align_rows = false;
     unroll_factor_inner = 1;
     unroll_factor_outer = 1;
     not_vectorized.clear();

@@ -17,8 +17,6 @@ namespace nvfuser::reduction {
 
 // Elements of a vector that is not worth halving [hand].
 inline constexpr int64_t kFewElements = 4;
-// Rows are aligned if they have so many whole vectors: shorter ones have too many ends [widths].
-inline constexpr int64_t kFewestAligned = 192;
 // Rows that are on their way by bulk copies, the one in use included [hand].
 inline constexpr int64_t kMostStages = 4;
 

@@ -72,8 +72,7 @@ outputs: t14
 
 TEST_F(FindBeforeComputing, ManyPositionsReadATable) {
   TensorView* x = exp(input({8, 16}));
-  fusion_.addOutput(
-      index_select(reshape(x, {int64_t{128}}), input({33}, DataType::Int), 0));
+  fusion_.addOutput(index_select(reshape(x, {int64_t{128}}), input({33}, DataType::Int), 0));
   const std::string before = text();
   findBeforeComputing(&fusion_);
   EXPECT_EQ(text(), before);

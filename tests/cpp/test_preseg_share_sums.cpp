@@ -37,7 +37,8 @@ TEST_F(ShareSums, WhatIsLeftIsAProductThatExists) {
   TensorView* x = input({4, 8});
   TensorView* late = broadcast(sum(x, {1}), {false, true});
   TensorView* weighted = mul(w, g);
-  EXPECT_EQ(shared({weighted, sum(mul(mul(mul(x, w), late), g), {1})}), R"(t0 float32[b, i8] = broadcast(x1)
+  EXPECT_EQ(shared({weighted, sum(mul(mul(mul(x, w), late), g), {1})}),
+            R"(t0 float32[b, i8] = broadcast(x1)
 t1 float32[i4, i8] = mul(t0, x0)
 t2 float32[i4, i8] = mul(x2, t1)
 t3 float32[i4, r8] = reduce add(t2)

@@ -277,3 +277,66 @@ def test_weights_that_several_passes_read(width: int, device: torch.device) -> N
     check(scaled, expected / expected.abs().amax(1, keepdim=True))
     assert not params(fd, [x, w]).align_rows
     assert fd.fec._num_fallbacks == 0
+
+
+def pointwise(fd: FusionDefinition, inputs: list[torch.Tensor], out: torch.dtype) -> None:
+    """x, something for each row, a bias, and where the element is in its row."""
+    o = fd.ops
+    x, row, bias = (o.cast(fd.from_pytorch(v), DataType.Float) for v in inputs)
+    last = inputs[0].dim() - 1
+    place = o.cast(o.iota(inputs[0].size(-1), dtype=DataType.Int), DataType.Float)
+    place = o.broadcast(place, [True] * last + [False])
+    bias = o.broadcast_in_dim(bias, list(inputs[0].shape), [last])
+    fd.add_output(o.cast(o.add(o.mul(o.add(x, bias), row), place), TYPES[out]))
+
+
+@pytest.mark.parametrize(
+    "sizes", [[7, 3001], [1, 5, 1543], [3, 4, 2047], [2, 3, 57, 31], [300, 1537]], ids=str
+)
+@pytest.mark.parametrize("types", [(torch.bfloat16,) * 2, (torch.half, torch.float)], ids=str)
+def test_pointwise(sizes: list[int], types: tuple[torch.dtype, ...], device: torch.device) -> None:
+    x = torch.randn(sizes, device=device).to(types[0])
+    inputs = [x, torch.randn([*sizes[:-1], 1], device=device), torch.randn(sizes[-1:]).to(x)]
+    with FusionDefinition() as fd:
+        pointwise(fd, inputs, types[1])
+    expected = (x.double() + inputs[2].double()) * inputs[1].double()
+    expected += torch.arange(sizes[-1], device=device)
+    check(fd.execute(inputs)[0], expected)
+    assert params(fd, inputs).align_rows
+    if len(sizes) == 2:
+        text = fd.fec.get_cuda_kernel(inputs)
+        assert re.search(r"loadGlobal<\w+, [48]>", text)
+        assert re.search(r"storeGlobal<\w+, [48]>", text)
+
+
+def test_pointwise_with_what_lies_otherwise(device: torch.device) -> None:
+    """No vectors, as half of what is read has none; the same for what begins within one."""
+    x = torch.randn(7, 3001, device=device)
+    row = torch.randn(7, 1, device=device)
+    part = torch.randn(7, 4000, device=device)[:, 5:3006]
+    late = torch.randn(7 * 3001 + 1, device=device)[1:].view(7, 3001)
+    for other in (part, late):
+        with FusionDefinition() as fd:
+            a, b, r = (fd.from_pytorch(v) for v in (x, other, row))
+            fd.add_output(fd.ops.mul(fd.ops.add(a, b), r))
+        check(fd.execute([x, other, row])[0], (x.double() + other.double()) * row.double())
+        assert not params(fd, [x, other, row]).align_rows
+
+
+def test_pointwise_that_updates_its_input(device: torch.device) -> None:
+    x, row = torch.randn(40, 1543, device=device), torch.randn(40, 1, device=device)
+    expected = x.double() * row.double()
+    with FusionDefinition() as fd:
+        t = fd.from_pytorch(x)
+        fd.add_output(fd.ops.mul(t, fd.from_pytorch(row)), t)
+    fd.execute([x, row])
+    check(x, expected)
+
+
+def test_pointwise_for_one_row_at_once(device: torch.device) -> None:
+    x, row = torch.randn(40, 1543, device=device), torch.randn(40, 1, device=device)
+    for changes in ({"unroll_factor_outer": 2}, {"vectorization_factor": 1}):
+        with FusionDefinition() as fd:
+            fd.add_output(fd.ops.mul(fd.from_pytorch(x), fd.from_pytorch(row)))
+        with pytest.raises(Exception, match="align_rows: only with vectors, and for one row"):
+            run_with(fd, [x, row], changes)

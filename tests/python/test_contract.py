@@ -389,7 +389,7 @@ OWN_NAMES = {
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
     "HeuristicParams": {"evict_inputs_last", "stream_outputs"},
-    "PointwiseParams": {"aligned_inputs", "bulk_loads"},
+    "PointwiseParams": {"align_rows", "aligned_inputs", "bulk_loads"},
     "ReductionParams": {
         "align_rows",
         "any_extent",
