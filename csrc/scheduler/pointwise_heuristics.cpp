@@ -292,36 +292,50 @@ class Chooser {
     params.not_vectorized = best.not_vectorized;
   }
 
-  // Rows whose length leaves narrow vectors only: whole ones that begin before the row. What has no
-  // element for each of all rows' is accessed element by element.
+  // Rows whose length leaves narrow vectors only: whole ones that begin before the row. A row that
+  // all of them share, such as a bias, is read by vectors that begin anywhere.
   void alignRows(PointwiseParams& params) const {
-    const MachineModel& machine = info_.machine();
+    const auto first = static_cast<size_t>(params.break_point);
     int64_t inner = 1;
-    for (auto i = static_cast<size_t>(params.break_point); i < extents_.size(); ++i) {
+    for (size_t i = first; i < extents_.size(); ++i) {
       inner *= extents_[i];
     }
     int64_t width = kVectorBytes;
     int64_t widest = 0; // bits
+    int64_t shared = 0; // rows
     std::vector<int64_t> not_vectorized;
     for (const Tensor& t : tensors_) {
-      if (t.elements != total_ || isLookedUp(t.access.tv)) {
+      if (isLookedUp(t.access.tv) || !hasAny(t, first, extents_.size())) {
         not_vectorized.push_back(t.access.number);
         continue;
       }
-      if (!liesAsRowsDo(t) || updatedByStore(t.access.tv) != nullptr) {
+      if (updatedByStore(t.access.tv) != nullptr ||
+          !(t.elements == total_ ? liesAsRowsDo(t) : isOneRow(t, params))) {
         return;
       }
       width = std::min(width, alignedWidth(t.access.tv, info_));
-      widest = std::max(widest, t.bits);
+      shared += t.elements == total_ ? 0 : 1;
+      widest = std::max(widest, t.elements == total_ ? t.bits : 0);
     }
-    if (machine.threads_in_loops || info_.wantsAnyExtent() || widest == 0 || inner == total_ ||
-        params.vectorization_factor * widest / 8 > kRegisterBytes ||
-        width <= params.vectorization_factor || inner < kFewestAligned * width) {
+    // A vector of a shared row takes two loads, and otherwise one for several rows.
+    const int64_t most_bytes = shared > 0 ? kRegisterBytes / 2 : kRegisterBytes;
+    const int64_t fewest = kFewestAligned * std::max<int64_t>(shared, 1);
+    if (info_.machine().threads_in_loops || info_.wantsAnyExtent() || widest == 0 ||
+        inner == total_ || params.vectorization_factor * widest > 8 * most_bytes ||
+        width <= params.vectorization_factor || inner < fewest * width) {
       return;
     }
     params.align_rows = true;
     params.vectorization_factor = width;
     params.not_vectorized = std::move(not_vectorized);
+  }
+
+  // One dimension in memory, which rows run along.
+  bool isOneRow(const Tensor& t, const PointwiseParams& params) const {
+    const auto first = static_cast<size_t>(params.break_point);
+    return !t.is_output && !hasAny(t, 0, first) && hasAll(t, first, extents_.size()) &&
+           memoryDims(t.access.tv).size() == 1 &&
+           isVectorizable(analysis_, *t.access.version, innerAxes(analysis_, params.break_point));
   }
 
   // All of its elements, in the order of the loops.
@@ -477,6 +491,10 @@ class Chooser {
                  ? few / threads
                  : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
     }
+    if (params.align_rows) {
+      chooseBlocksOfAlignedRows(params, outer);
+      return;
+    }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
     int64_t unroll = info_.machine().threads_in_loops
@@ -486,14 +504,43 @@ class Chooser {
            inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
       unroll /= 2;
     }
-    (params.align_rows ? params.unroll_factor_inner : params.unroll_factor_outer) = unroll;
+    params.unroll_factor_outer = unroll;
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
     if (rows > 1) {
       params.split_block = true;
       params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
+    bindRows(params, ceilDiv(outer, rows * unroll), inner_blocks);
+  }
+
+  // Several vectors of a thread, but where that leaves an eighth of the row more threads idle.
+  void chooseBlocksOfAlignedRows(PointwiseParams& params, int64_t rows) const {
+    const int64_t width = params.vectorization_factor;
+    const int64_t vectors = ceilDiv(total_ / rows + width - 1, width);
+    const int64_t few = info_.machine().fewThreads();
+    int64_t least = std::numeric_limits<int64_t>::max(); // vectors that there are threads for
+    const auto most = std::min(2 * wantedUnroll(width), kMaxUnroll);
+    for (int64_t unroll = most; unroll >= 1; unroll /= 2) {
+      int64_t best = few;
+      const auto slots = [&](int64_t threads) { return roundUp(vectors, threads * unroll); };
+      for (int64_t threads = few / 2; threads <= 2 * few; threads += kWarp) {
+        best = slots(threads) <= slots(best) ? threads : best;
+      }
+      const bool fills = slots(best) / (best * unroll) * rows >= blocksOfAWave(best);
+      if (slots(best) < least - vectors / 8 && (fills || unroll == 1)) {
+        least = slots(best);
+        params.unroll_factor_inner = unroll;
+        params.lparams.bindUnsafe(best, ParallelType::TIDx);
+      }
+    }
+    const int64_t of_block = params.unroll_factor_inner * params.blockDimX();
+    bindRows(params, rows, ceilDiv(vectors, of_block));
+  }
+
+  // More blocks along the rows than the grid can have in y.
+  void bindRows(PointwiseParams& params, int64_t row_blocks, int64_t inner_blocks) const {
     const int64_t most_y = info_.machine().max_blocks_y;
-    if (ceilDiv(outer, rows * unroll) > most_y) {
+    if (row_blocks > most_y) {
       if (inner_blocks <= most_y) {
         params.flip_grid_binding = true;
       } else {

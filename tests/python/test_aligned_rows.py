@@ -279,34 +279,39 @@ def test_weights_that_several_passes_read(width: int, device: torch.device) -> N
     assert fd.fec._num_fallbacks == 0
 
 
-def pointwise(fd: FusionDefinition, inputs: list[torch.Tensor], out: torch.dtype) -> None:
-    """x, something for each row, a bias, and where the element is in its row."""
-    o = fd.ops
-    x, row, bias = (o.cast(fd.from_pytorch(v), DataType.Float) for v in inputs)
-    last = inputs[0].dim() - 1
-    place = o.cast(o.iota(inputs[0].size(-1), dtype=DataType.Int), DataType.Float)
-    place = o.broadcast(place, [True] * last + [False])
-    bias = o.broadcast_in_dim(bias, list(inputs[0].shape), [last])
-    fd.add_output(o.cast(o.add(o.mul(o.add(x, bias), row), place), TYPES[out]))
-
-
+@pytest.mark.parametrize("has_bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize(
     "sizes", [[7, 3001], [1, 5, 1543], [3, 4, 2047], [2, 3, 57, 31], [300, 1537]], ids=str
 )
 @pytest.mark.parametrize("types", [(torch.bfloat16,) * 2, (torch.half, torch.float)], ids=str)
-def test_pointwise(sizes: list[int], types: tuple[torch.dtype, ...], device: torch.device) -> None:
+def test_pointwise(
+    sizes: list[int], types: tuple[torch.dtype, ...], has_bias: bool, device: torch.device
+) -> None:
+    """x, something for each row, perhaps a bias, and where the element is in its row."""
     x = torch.randn(sizes, device=device).to(types[0])
-    inputs = [x, torch.randn([*sizes[:-1], 1], device=device), torch.randn(sizes[-1:]).to(x)]
+    row = torch.randn([*sizes[:-1], 1], device=device)
+    bias = torch.randn(sizes[-1:], device=device).to(types[0])
+    inputs = [x, row, bias] if has_bias else [x, row]
+    last = len(sizes) - 1
     with FusionDefinition() as fd:
-        pointwise(fd, inputs, types[1])
-    expected = (x.double() + inputs[2].double()) * inputs[1].double()
+        o = fd.ops
+        t, scale, *shift = (o.cast(fd.from_pytorch(v), DataType.Float) for v in inputs)
+        for each in shift:
+            t = o.add(t, o.broadcast_in_dim(each, sizes, [last]))
+        place = o.cast(o.iota(sizes[-1], dtype=DataType.Int), DataType.Float)
+        t = o.add(o.mul(t, scale), o.broadcast(place, [True] * last + [False]))
+        fd.add_output(o.cast(t, TYPES[types[1]]))
+    expected = (x.double() + (bias.double() if has_bias else 0)) * row.double()
     expected += torch.arange(sizes[-1], device=device)
     check(fd.execute(inputs)[0], expected)
-    assert params(fd, inputs).align_rows
-    if len(sizes) == 2:
+    # Single elements of 4 bytes are wide enough beside a bias, and one of 31 elements is no row.
+    is_aligned = sizes[-1] != 31 and (not has_bias or types[1] != torch.float)
+    assert params(fd, inputs).align_rows == is_aligned
+    if is_aligned and len(sizes) == 2:
         text = fd.fec.get_cuda_kernel(inputs)
         assert re.search(r"loadGlobal<\w+, [48]>", text)
         assert re.search(r"storeGlobal<\w+, [48]>", text)
+        assert ("loadUnaligned" in text) == has_bias
 
 
 def test_pointwise_with_what_lies_otherwise(device: torch.device) -> None:
