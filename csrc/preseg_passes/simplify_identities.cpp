@@ -36,6 +36,9 @@ class Simplifier : public Rewriter {
   using Rewriter::Rewriter;
 
  private:
+  // Powers of two that are far from what is denormal.
+  static constexpr int kLeastScale = 48;
+
   void rewrite(Expr* e) override {
     unsigned_.visit(e);
     auto* out = e->output(0)->isTensor() ? e->output(0)->as<TensorView>() : nullptr;
@@ -233,7 +236,8 @@ class Simplifier : public Rewriter {
 
   TensorView* productOf(const ElementwiseOp* e) {
     if (const auto constant = splitConstant(e)) {
-      return scaled(e, *constant);
+      TensorView* by = scaled(e, *constant);
+      return by == nullptr ? scaledSum(e, *constant) : by;
     }
     Val* x = under(OpType::Neg, e->in(0));
     Val* y = under(OpType::Neg, e->in(1));
@@ -251,6 +255,31 @@ class Simplifier : public Rewriter {
   TensorView* quotientOf(const ElementwiseOp* e) {
     const auto constant = splitConstant(e);
     return constant.has_value() && constant->other == e->in(0) ? scaled(e, *constant) : nullptr;
+  }
+
+  // A power of two below 1 times x + constant: the product with x is rounded nowhere and added in
+  // one operation. (One above 1 may overflow.)
+  TensorView* scaledSum(const ElementwiseOp* e, const WithConstant& factor) {
+    const auto* sum = tryAs<ElementwiseOp>(factor.other->definition());
+    const DataType dtype = e->out()->dtype();
+    if (sum == nullptr || (sum->op() != OpType::Add && sum->op() != OpType::Sub) ||
+        (dtype != DataType::Float && dtype != DataType::Double)) {
+      return nullptr;
+    }
+    int exponent = 0;
+    const auto split = splitConstant(sum);
+    const bool fits = split.has_value() && split->other->dtype() == dtype &&
+                      std::frexp(factor.constant, &exponent) == 0.5 && exponent <= 0 &&
+                      exponent > -kLeastScale &&
+                      std::abs(split->constant) > std::ldexp(1, -kLeastScale);
+    if (!fits) {
+      return nullptr;
+    }
+    Val* scale = constantOf(factor.constant, dtype);
+    Val* constant = constantOf(factor.constant * split->constant, dtype);
+    Val* product = made(e, OpType::Mul, {split->other, scale});
+    return split->other == sum->in(0) ? made(e, sum->op(), {product, constant})
+                                      : made(e, sum->op(), {constant, product});
   }
 
   // By 1 or -1.

@@ -142,4 +142,27 @@ outputs: t1
 )");
 }
 
+TEST_F(SimplifyIdentities, HalvesOfSumsWithConstants) {
+  TensorView* x = input({4, 8});
+  TensorView* half = mul(add(constant(1), x)->as<TensorView>(), constant(0.5));
+  TensorView* quarter = mul(constant(0.25), sub(constant(3), half))->as<TensorView>();
+  EXPECT_EQ(simplified(quarter), R"(t0 float32[i4, i8] = mul(x0, float(0.5))
+t1 float32[i4, i8] = mul(t0, float(0.25))
+t2 float32[i4, i8] = add(float(0.125), t1)
+t3 float32[i4, i8] = sub(float(0.75), t2)
+outputs: t3
+)");
+}
+
+// A factor above 1 may overflow, another one is rounded, and a small constant may be denormal.
+TEST_F(SimplifyIdentities, OtherFactorsOfSumsStay) {
+  for (const auto& [factor, summand] :
+       {std::pair{2.0, 1.0}, {0.3, 1.0}, {-0.5, 1.0}, {0.5, 1e-30}}) {
+    fusion_.addOutput(mul(add(input({4, 8}), constant(summand)), constant(factor)));
+  }
+  const std::string before = text();
+  simplifyIdentities(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 } // namespace nvfuser::test
