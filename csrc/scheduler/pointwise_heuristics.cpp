@@ -87,11 +87,18 @@ class Chooser {
     }
     params->break_point = chooseBreakPoint();
     chooseVectorization(*params);
+    if (params->break_point > 0) {
+      alignRows(*params, params->break_point);
+    }
+    // All of it as one row, unless its size is no multiple of a vector.
+    const auto rank = static_cast<int64_t>(extents_.size());
+    for (int64_t outer = 1; outer < rank && params->break_point == 0; ++outer) {
+      alignRows(*params, outer);
+    }
     if (params->break_point == 0) {
       chooseBlocks1D(*params);
       return params;
     }
-    alignRows(*params);
     chooseBlocks2D(*params);
     if (params->vectorization_factor > 1 && !params->align_rows &&
         bytesHeld(*params) > kMaxBytesHeld) {
@@ -294,8 +301,8 @@ class Chooser {
 
   // Rows whose length leaves narrow vectors only: whole ones that begin before the row. A row that
   // all of them share, such as a bias, is read by vectors that begin anywhere.
-  void alignRows(PointwiseParams& params) const {
-    const auto first = static_cast<size_t>(params.break_point);
+  void alignRows(PointwiseParams& params, int64_t break_point) const {
+    const auto first = static_cast<size_t>(break_point);
     int64_t inner = 1;
     for (size_t i = first; i < extents_.size(); ++i) {
       inner *= extents_[i];
@@ -310,7 +317,7 @@ class Chooser {
         continue;
       }
       if (updatedByStore(t.access.tv) != nullptr ||
-          !(t.elements == total_ ? liesAsRowsDo(t) : isOneRow(t, params))) {
+          !(t.elements == total_ ? liesAsRowsDo(t) : isOneRow(t, break_point))) {
         return;
       }
       width = std::min(width, alignedWidth(t.access.tv, info_));
@@ -325,17 +332,18 @@ class Chooser {
         width <= params.vectorization_factor || inner < fewest * width) {
       return;
     }
+    params.break_point = break_point;
     params.align_rows = true;
     params.vectorization_factor = width;
     params.not_vectorized = std::move(not_vectorized);
   }
 
   // One dimension in memory, which rows run along.
-  bool isOneRow(const Tensor& t, const PointwiseParams& params) const {
-    const auto first = static_cast<size_t>(params.break_point);
+  bool isOneRow(const Tensor& t, int64_t break_point) const {
+    const auto first = static_cast<size_t>(break_point);
     return !t.is_output && !hasAny(t, 0, first) && hasAll(t, first, extents_.size()) &&
            memoryDims(t.access.tv).size() == 1 &&
-           isVectorizable(analysis_, *t.access.version, innerAxes(analysis_, params.break_point));
+           isVectorizable(analysis_, *t.access.version, innerAxes(analysis_, break_point));
   }
 
   // All of its elements, in the order of the loops.

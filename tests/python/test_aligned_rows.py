@@ -314,6 +314,17 @@ def test_pointwise(
         assert ("loadUnaligned" in text) == has_bias
 
 
+@pytest.mark.parametrize("sizes", [[9, 1543], [1, 3, 5, 1537], [3, 3, 41, 43]], ids=str)
+def test_pointwise_of_an_odd_number_of_elements(sizes: list[int], device: torch.device) -> None:
+    """What has no rows is merged into one dimension, but where that leaves no vectors."""
+    x, y = (torch.randn(sizes, device=device).to(torch.bfloat16) for _ in range(2))
+    with FusionDefinition() as fd:
+        wide = [fd.ops.cast(fd.from_pytorch(v), DataType.Float) for v in (x, y)]
+        fd.add_output(fd.ops.cast(fd.ops.mul(*wide), DataType.BFloat16))
+    check(fd.execute([x, y])[0], x.double() * y.double())
+    assert params(fd, [x, y]).align_rows
+
+
 def test_pointwise_with_what_lies_otherwise(device: torch.device) -> None:
     """No vectors, as half of what is read has none; the same for what begins within one."""
     x = torch.randn(7, 3001, device=device)
