@@ -20,7 +20,9 @@
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
-#include <numeric>
+#include <cstddef>
+#include <optional>
+#include <vector>
 
 namespace nvfuser {
 
@@ -61,7 +63,7 @@ class Finder {
     TensorView* table = op_->lookup();
     const auto all = elementsOf(table);
     const auto wanted = elementsOf(op_->output(0)->as<TensorView>());
-    const bool fits = all.has_value() && wanted.has_value() &&
+    const bool fits = all.value_or(0) > 0 && wanted.has_value() &&
                       *wanted * kElementsPerPosition <= *all && knownPositions(index_).empty();
     if (!fits || !canFind(table, span_) || !merges_) {
       return nullptr;
@@ -103,7 +105,17 @@ class Finder {
                        [](const auto& is_dense) { return is_dense.value_or(true); });
   }
 
+  static bool hasKnownSizes(const TensorView* tv, const Span& span) {
+    const auto dims = logicalIds(tv);
+    const auto first = dims.begin() + static_cast<std::ptrdiff_t>(span.first);
+    return std::all_of(first, first + static_cast<std::ptrdiff_t>(span.count),
+                       [](const IterDomain* id) { return constInt(id->extent()).has_value(); });
+  }
+
   bool canFind(const TensorView* tv, const Span& span) {
+    if (!hasKnownSizes(tv, span)) {
+      return false;
+    }
     if (tv->isFusionInput()) {
       return isInOneOrder(tv);
     }
@@ -120,7 +132,6 @@ class Finder {
       return false;
     }
     computes_ = computes_ || !(isPlainCopy(e) || definedBy(tv, OpType::Cast) != nullptr);
-    const auto dims = logicalIds(tv);
     const auto is_plain = [](const IterDomain* id) {
       return !id->isSymbolicType() && !id->hasExpandedExtent();
     };
@@ -131,7 +142,7 @@ class Finder {
       const auto* in = v->as<TensorView>();
       const auto in_dims = logicalIds(in);
       return std::all_of(in_dims.begin(), in_dims.end(), is_plain) &&
-             (isShared(in, tv, span) || canFind(in, span));
+             (isShared(in, tv, span) ? hasKnownSizes(in, span) : canFind(in, span));
     });
   }
 
