@@ -9,6 +9,9 @@
 // pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. Any other
 // factor stays where it is: each sum would be rounded differently for nothing.
 //
+// So are sums of quotients, and what is divided for a sum alone is divided after it: hand-written
+// norms divide each element by a standard deviation.
+//
 // Of where(iota == index, c, 0) times such factors nothing is summed: it is c times the factors if
 // the index lies inside, as in the backward passes of losses that know one label for each row.
 #include <preseg_passes/canonical_form.h>
@@ -24,6 +27,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -41,6 +45,9 @@ struct Product {
   std::vector<Val*> factors;       // that vary along the summed dimensions
   std::vector<TensorView*> shared; // that are broadcast along them
   std::vector<Val*> scalars;
+  bool is_negative = false;
+  // Whose divisors are broadcast along them, or scalars.
+  std::vector<const ElementwiseOp*> quotients;
   std::vector<const Val*> made; // on the way to what is summed
 };
 
@@ -48,7 +55,8 @@ struct Sum {
   ReductionOp* op = nullptr;
   Product product;
   bool isPlain() const {
-    return product.shared.empty() && product.scalars.empty();
+    return product.shared.empty() && product.scalars.empty() && !product.is_negative &&
+           product.quotients.empty();
   }
 };
 
@@ -72,16 +80,30 @@ void takeApart(Val* v, const std::vector<bool>& reduced, Product& out) {
     out.shared.push_back(tv);
     return;
   }
-  const ElementwiseOp* product = definedBy(v, OpType::Mul);
   const auto fits = [&](const Val* in) { return !in->isTensor() || in->dtype() == v->dtype(); };
-  if (product == nullptr || !fits(product->in(0)) || !fits(product->in(1)) ||
+  const auto* op = tryAs<ElementwiseOp>(v->definition());
+  if (op == nullptr || !std::all_of(op->inputs().begin(), op->inputs().end(), fits) ||
       out.factors.size() > kMostFactors) {
     out.factors.push_back(v);
     return;
   }
+  const auto isOfAll = [&](const Val* in) {
+    return !in->isTensor() || isBroadcastAlong(in->as<TensorView>(), reduced);
+  };
+  if (op->op() == OpType::Mul) {
+    takeApart(op->in(0), reduced, out);
+    takeApart(op->in(1), reduced, out);
+  } else if (op->op() == OpType::Neg) {
+    out.is_negative = !out.is_negative;
+    takeApart(op->in(0), reduced, out);
+  } else if ((op->op() == OpType::Div || op->op() == OpType::TrueDiv) && isOfAll(op->in(1))) {
+    out.quotients.push_back(op);
+    takeApart(op->in(0), reduced, out);
+  } else {
+    out.factors.push_back(v);
+    return;
+  }
   out.made.push_back(v);
-  takeApart(product->in(0), reduced, out);
-  takeApart(product->in(1), reduced, out);
 }
 
 bool isPlainSum(const Expr* e) {
@@ -170,21 +192,31 @@ TensorView* withoutReduced(TensorView* tv, const std::vector<bool>& reduced) {
   return are_all ? before : broadcast(before, others);
 }
 
+// A value times what all terms share, without the reduced dimensions.
+Val* timesShared(Val* value, const Product& product, const std::vector<bool>& reduced,
+                 const Products& products) {
+  const auto without = [&](Val* v) {
+    return v->isTensor() ? withoutReduced(v->as<TensorView>(), reduced) : v;
+  };
+  std::vector<Val*> factors{value};
+  factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
+  std::transform(product.shared.begin(), product.shared.end(), std::back_inserter(factors),
+                 without);
+  value = products.of(factors, product);
+  for (const ElementwiseOp* op : product.quotients) {
+    value = elementwiseAsIs(op->op(), value->dtype(), {value, without(op->in(1))});
+  }
+  return product.is_negative ? elementwiseAsIs(OpType::Neg, value->dtype(), {value}) : value;
+}
+
 // The sum is `total` times what all its terms share.
 void compute(Fusion* fusion, const Sum& found, TensorView* total, const Products& products) {
   TensorView* out = found.op->out();
-  const std::vector<bool> reduced = reducedFlags(out);
-  std::vector<Val*> factors{total};
-  factors.insert(factors.end(), found.product.scalars.begin(), found.product.scalars.end());
-  for (TensorView* tv : found.product.shared) {
-    factors.push_back(withoutReduced(tv, reduced));
-  }
+  const Val* value = timesShared(total, found.product, reducedFlags(out), products);
   fusion->removeExpr(found.op);
   out->setDomain(out->domain()->copyOfKept());
-  Val* last = factors.back();
-  factors.pop_back();
-  IrBuilder::create<ElementwiseOp>(OpType::Mul, out,
-                                   std::vector<Val*>{products.of(factors, found.product), last});
+  const auto* last = static_cast<const ElementwiseOp*>(value->definition());
+  IrBuilder::create<ElementwiseOp>(last->op(), out, last->inputs());
 }
 
 // where(iota == index, c, 0) along a reduced dimension.
@@ -229,14 +261,10 @@ bool computeMarked(Fusion* fusion, ReductionOp* op, const Products& products) {
   Val* inside = logical_and(ge(index, constantOf(0, index->dtype())),
                             lt(index, logicalIds(op->in())[dim]->extent()));
   inside = squeeze(inside->as<TensorView>(), along, true);
-  std::vector<Val*> factors{where(inside, castOp(out->dtype(), found->constant), zero)};
-  factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
-  for (TensorView* tv : product.shared) {
-    factors.push_back(withoutReduced(tv, along));
-  }
+  Val* value = where(inside, castOp(out->dtype(), found->constant), zero);
   std::vector<bool> others = reducedFlags(out);
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(dim));
-  auto* total = products.of(factors, product)->as<TensorView>();
+  auto* total = timesShared(value, product, along, products)->as<TensorView>();
   total = reducedDims(others).empty() ? total : sum(total, reducedDims(others));
   fusion->removeExpr(op);
   out->setDomain(out->domain()->copyOfKept());
@@ -269,7 +297,8 @@ class Depths {
   std::unordered_map<const Val*, int> depths_;
 };
 
-// Shared factors that wait for more reductions than the others leave the sum.
+// Shared factors that wait for more reductions than the others leave the sum. So do divisors by
+// which terms are divided for this sum alone.
 void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products& products) {
   Product& product = found.product;
   int depth = 0;
@@ -279,7 +308,12 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   const auto late =
       std::stable_partition(product.shared.begin(), product.shared.end(),
                             [&](const TensorView* tv) { return depths.of(tv) <= depth; });
-  if (late == product.shared.end()) {
+  const bool divides = std::any_of(product.quotients.begin(), product.quotients.end(),
+                                   [](const ElementwiseOp* op) { return op->in(1)->isTensor(); }) &&
+                       std::all_of(product.made.begin(), product.made.end(), [&](const Val* v) {
+                         return !v->isFusionOutput() && fusion->liveUses(v).size() == 1;
+                       });
+  if (late == product.shared.end() && !divides) {
     return;
   }
   std::vector<Val*> factors = product.factors;

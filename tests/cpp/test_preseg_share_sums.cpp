@@ -99,6 +99,49 @@ outputs: t7
 )");
 }
 
+// A hand-written norm's backward pass: (x - m) / s of its deviations, which the sum of squares of
+// another one are divided by too.
+TEST_F(ShareSums, DivisorsLeaveSums) {
+  TensorView* g = input({4, 8});
+  TensorView* x = input({4, 8});
+  TensorView* deviation = broadcast(input({4}), {false, true});
+  TensorView* w = broadcast(input({4}), {false, true});
+  TensorView* normal = div(x, deviation);
+  TensorView* twice = div(normal, deviation);
+  EXPECT_EQ(shared({normal, sum(mul(g, normal), {1}), sum(mul(neg(mul(g, w)), twice), {1})}),
+            R"(t0 float32[i4, b] = broadcast(x2)
+t1 float32[i4, i8] = div(x1, t0)
+t2 float32[i4, i8] = mul(x0, x1)
+t3 float32[i4, r8] = reduce add(t2)
+t4 float32[i4] = div(t3, x2)
+t5 float32[i4] = mul(t3, float(-1))
+t6 float32[i4] = mul(t5, x3)
+t7 float32[i4] = div(t6, x2)
+t8 float32[i4] = div(t7, x2)
+outputs: t1 t4 t8
+)");
+}
+
+TEST_F(ShareSums, ADivisorLeavesASumAlone) {
+  TensorView* deviation = broadcast(input({4}), {false, true});
+  EXPECT_EQ(shared({sum(div(input({4, 8}), deviation), {1})}),
+            R"(t0 float32[i4, r8] = reduce add(x1)
+t1 float32[i4] = div(t0, x0)
+outputs: t1
+)");
+}
+
+TEST_F(ShareSums, DivisorsThatDifferScalarsAndThoseOfOthersStay) {
+  fusion_.addOutput(sum(div(input({4, 8}), input({4, 8})), {1}));
+  fusion_.addOutput(sum(div(input({4, 8}), constant(3.0)), {1}));
+  TensorView* quotient = div(input({4, 8}), broadcast(input({4}), {false, true}));
+  fusion_.addOutput(quotient);
+  fusion_.addOutput(sum(mul(quotient, input({4, 8})), {1}));
+  const std::string before = text();
+  shareSums(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 // ---- one element of each row that a position marks
 
 class MarkedSums : public ShareSums {
