@@ -114,10 +114,10 @@ t1 float32[i4, i8] = div(x1, t0)
 t2 float32[i4, i8] = mul(x0, x1)
 t3 float32[i4, r8] = reduce add(t2)
 t4 float32[i4] = div(t3, x2)
-t5 float32[i4] = mul(t3, float(-1))
-t6 float32[i4] = mul(t5, x3)
+t5 float32[i4] = mul(t3, x3)
+t6 float32[i4] = div(t5, x2)
 t7 float32[i4] = div(t6, x2)
-t8 float32[i4] = div(t7, x2)
+t8 float32[i4] = neg(t7)
 outputs: t1 t4 t8
 )");
 }
