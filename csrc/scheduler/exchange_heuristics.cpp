@@ -47,8 +47,8 @@ void ReductionChooser::findAcross() {
 // one length, nothing is lost.
 bool ReductionChooser::wantsExchange() const {
   const bool of_one_length = !analysis_.partials.empty() || !analysis_.fastest_dim;
-  return !across_.empty() && !is_empty_ && kept_ > 1 && !machine_.threads_in_loops &&
-         (of_one_length || !wantsAnyExtent(/*of_rows=*/true));
+  return !across_.empty() && analysis_.num_sets == 1 && !is_empty_ && kept_ > 1 &&
+         !machine_.threads_in_loops && (of_one_length || !wantsAnyExtent(/*of_rows=*/true));
 }
 
 // Rows are what threads run along, and vectors of other tensors run along them.

@@ -902,6 +902,8 @@ def test_an_input_of_one_column_in_loops_over_all_and_beside_them(machine: str, 
         pytest.param("host", 8706981, marks=pytest.mark.machine("host")),
         # Complex numbers are added in place, one part of which is infinite.
         pytest.param("host", 8701932, marks=pytest.mark.machine("host")),
+        # Two softmaxes of columns, one after the other, before a norm of rows.
+        pytest.param("h200", 9998407, marks=pytest.mark.machine("h200")),
         # The first row beside all rows, in dimensions that both are reinterpreted in.
         pytest.param("h200", 8811065, marks=pytest.mark.machine("h200")),
         # Reductions of all and of a part of what one thread has.
