@@ -142,21 +142,41 @@ def test_means_after_batch_norms(sizes: tuple[int, ...], dtype: torch.dtype, sta
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize("places", [5, 32, 101])
 def test_what_was_reduced_is_not_reduced_again(places: int) -> None:
-    """A softmax of the cosines of one vector with each of several: the second pass reads them."""
+    """A softmax of sums of one vector and each of several: the second pass reads these sums, which
+    need the norms of the vectors (a cosine would be divided by them after it)."""
     q, k = values((12, 64), 1), values((12, places, 64), 2)
     with FusionDefinition() as fd:
         o = fd.ops
         tq, tk = (fd.from_pytorch(t, static_sizes=True) for t in (q, k))
         unit = o.div(tk, o.add(o.sqrt(o.sum(o.mul(tk, tk), [2], keepdim=True)), 1e-8))
         wide = o.broadcast(tq, [False, True, False])
-        cosines = o.sum(o.mul(wide, unit), [2])
-        e = o.exp(o.sub(cosines, o.max(cosines, [1], keepdim=True)))
+        sums = o.sum(o.mul(wide, o.relu(o.sub(unit, 0.01))), [2])
+        e = o.exp(o.sub(sums, o.max(sums, [1], keepdim=True)))
         fd.add_output(o.div(e, o.sum(e, [1], keepdim=True)))
     (out,) = fd.execute([q, k])
-    cosines = (q.double().unsqueeze(1) * k).sum(2) / k.double().norm(dim=2)
-    torch.testing.assert_close(out.double(), cosines.softmax(1), rtol=1e-5, atol=1e-6)
+    unit = k.double() / k.double().norm(dim=2, keepdim=True)
+    sums = (q.double().unsqueeze(1) * (unit - 0.01).relu()).sum(2)
+    torch.testing.assert_close(out.double(), sums.softmax(1), rtol=1e-5, atol=1e-6)
     report = nvfuse_direct.explain(fd, [q, k], measure=False)
     (kernel,) = report.segments
     assert kernel.parameters["has_subrows"]
     text = fd.fec.get_cuda_kernel([q, k])
     assert text.count("Reduce<") == 4, text
+
+
+@pytest.mark.machine("hopper")
+def test_a_cosine_is_divided_after_its_sum() -> None:
+    """No element is divided by a norm; the softmax of the few cosines is a kernel of its own."""
+    q, k = values((12, 64), 1), values((12, 5, 64), 2)
+    with FusionDefinition() as fd:
+        o = fd.ops
+        tq, tk = (fd.from_pytorch(t, static_sizes=True) for t in (q, k))
+        unit = o.div(tk, o.add(o.sqrt(o.sum(o.mul(tk, tk), [2], keepdim=True)), 1e-8))
+        cosines = o.sum(o.mul(o.broadcast(tq, [False, True, False]), unit), [2])
+        e = o.exp(o.sub(cosines, o.max(cosines, [1], keepdim=True)))
+        fd.add_output(o.div(e, o.sum(e, [1], keepdim=True)))
+    (out,) = fd.execute([q, k])
+    cosines = torch.nn.functional.cosine_similarity(q.double().unsqueeze(1), k.double(), dim=2)
+    torch.testing.assert_close(out.double(), cosines.softmax(1), rtol=1e-5, atol=1e-6)
+    first, _ = nvfuse_direct.explain(fd, [q, k], measure=False).segments
+    assert not first.parameters["has_subrows"]
