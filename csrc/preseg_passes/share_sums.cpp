@@ -238,13 +238,12 @@ std::optional<MarkedConstant> markedConstant(const Val* v, const std::vector<boo
 
 // Computes a sum of one element of each row, which is known, times what all elements of a row
 // share. False if it is another sum.
-bool computeMarked(Fusion* fusion, ReductionOp* op, const Products& products) {
+bool computeMarked(Fusion* fusion, const Sum& sum_of, const Products& products) {
+  ReductionOp* op = sum_of.op;
   TensorView* out = op->out();
-  Product product;
-  takeApart(op->in(), reducedFlags(out), product);
   std::optional<MarkedConstant> found;
-  for (size_t i = 0; i < product.factors.size() && !found.has_value(); ++i) {
-    found = markedConstant(product.factors[i], reducedFlags(out));
+  for (size_t i = 0; i < sum_of.product.factors.size() && !found.has_value(); ++i) {
+    found = markedConstant(sum_of.product.factors[i], reducedFlags(out));
   }
   if (!found.has_value()) {
     return false;
@@ -252,7 +251,7 @@ bool computeMarked(Fusion* fusion, ReductionOp* op, const Products& products) {
   const auto [index, dim] = found->marked;
   std::vector<bool> along(logicalIds(op->in()).size(), false);
   along[dim] = true;
-  product = {};
+  Product product;
   takeApart(op->in(), along, product);
   if (product.factors.size() != 1) {
     return false;
@@ -339,12 +338,15 @@ void shareSums(Fusion* fusion) {
   for (Expr* e : exprs) {
     depths.visit(e);
     products.visit(e);
-    if (!isPlainSum(e) || computeMarked(fusion, static_cast<ReductionOp*>(e), products)) {
+    if (!isPlainSum(e)) {
       continue;
     }
     Sum found{static_cast<ReductionOp*>(e), {}};
     const std::vector<bool> reduced = reducedFlags(found.op->out());
     takeApart(found.op->in(), reduced, found.product);
+    if (computeMarked(fusion, found, products)) {
+      continue;
+    }
     std::vector<Val*> factors = found.product.factors;
     std::sort(factors.begin(), factors.end());
     if (factors.empty()) {

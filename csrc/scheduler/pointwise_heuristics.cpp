@@ -99,9 +99,12 @@ class Chooser {
       chooseBlocks1D(*params);
       return params;
     }
+    if (params->align_rows) {
+      chooseBlocksOfAlignedRows(*params);
+      return params;
+    }
     chooseBlocks2D(*params);
-    if (params->vectorization_factor > 1 && !params->align_rows &&
-        bytesHeld(*params) > kMaxBytesHeld) {
+    if (params->vectorization_factor > 1 && bytesHeld(*params) > kMaxBytesHeld) {
       auto narrower = std::make_unique<PointwiseParams>();
       narrower->break_point = params->break_point;
       Vectors vectors = bestVectors(*params, params->vectorization_factor / 2);
@@ -190,10 +193,7 @@ class Chooser {
     }
     const int64_t unit = 8 * kVectorBytes / t.bits;
     const auto axes = innerAxes(analysis_, params.break_point);
-    int64_t inner = 1;
-    for (size_t i = first; i < extents_.size(); ++i) {
-      inner *= extents_[i];
-    }
+    const int64_t inner = total_ / rowsAt(params.break_point);
     const ContiguousRun run = runAlong(analysis_, *t.access.version, axes);
     return run.multiples.size() == 1 && info_.productOf(run.multiples.front()) == inner &&
            inner % unit == 0 && canUseVectors(analysis_, t.access, axes, unit, info_);
@@ -303,10 +303,7 @@ class Chooser {
   // all of them share, such as a bias, is read by vectors that begin anywhere.
   void alignRows(PointwiseParams& params, int64_t break_point) const {
     const auto first = static_cast<size_t>(break_point);
-    int64_t inner = 1;
-    for (size_t i = first; i < extents_.size(); ++i) {
-      inner *= extents_[i];
-    }
+    const int64_t inner = total_ / rowsAt(break_point);
     int64_t width = kVectorBytes;
     int64_t widest = 0; // bits
     int64_t shared = 0; // rows
@@ -463,6 +460,12 @@ class Chooser {
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
   }
 
+  // Of dimensions before the break point; the schedule is for at least one element.
+  int64_t rowsAt(int64_t break_point) const {
+    return std::accumulate(extents_.begin(), extents_.begin() + break_point, int64_t{1},
+                           std::multiplies<>());
+  }
+
   // As many threads along the row as leave the fewest idle at its end: of those that leave equally
   // many the few, then the most.
   int64_t leastIdle(int64_t vectors) const {
@@ -476,10 +479,7 @@ class Chooser {
   }
 
   void chooseBlocks2D(PointwiseParams& params) const {
-    int64_t outer = 1;
-    for (int64_t i = 0; i < params.break_point; ++i) {
-      outer *= extents_[static_cast<size_t>(i)];
-    }
+    const int64_t outer = rowsAt(params.break_point);
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
     const int64_t few = info_.machine().fewThreads();
     int64_t threads = powerOfTwoFrom(vectors);
@@ -498,10 +498,6 @@ class Chooser {
       rows = info_.wantsAnyExtent()
                  ? few / threads
                  : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
-    }
-    if (params.align_rows) {
-      chooseBlocksOfAlignedRows(params, outer);
-      return;
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
@@ -522,7 +518,8 @@ class Chooser {
   }
 
   // Several vectors of a thread, but where that leaves an eighth of the row more threads idle.
-  void chooseBlocksOfAlignedRows(PointwiseParams& params, int64_t rows) const {
+  void chooseBlocksOfAlignedRows(PointwiseParams& params) const {
+    const int64_t rows = rowsAt(params.break_point);
     const int64_t width = params.vectorization_factor;
     const int64_t vectors = ceilDiv(total_ / rows + width - 1, width);
     const int64_t few = info_.machine().fewThreads();
