@@ -96,6 +96,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"cats_in_parts"},
      {"add_few_elements"},
      {"separate_axes"},
+     {"scale_products"},
      {"separate_bias"},
      {"pad_products"},
      {"simplify_lookups"},

@@ -85,6 +85,7 @@ enum class DisableOption : uint8_t {
   CatsInParts,                 // preseg_passes/cats_in_parts.cpp
   AddFewElements,              // preseg_passes/add_few_elements.cpp
   SeparateAxes,                // preseg_passes/separate_axes.cpp
+  ScaleProducts,               // preseg_passes/scale_products.cpp
   SeparateBias,                // preseg_passes/separate_bias.cpp
   PadProducts,                 // preseg_passes/pad_products.cpp
   // Rewrites into the canonical form: preseg_passes/canonical_form.h

@@ -20,18 +20,23 @@ TensorView* toOptionalTensor(py::handle object, const char* op, const char* argu
 void bindProducts(py::module_& ops) {
   ops.def(
       "matmul",
-      [](const TensorArg& arg1, const TensorArg& arg2) {
-        return result(matmul(toTensor(arg1, "matmul", "arg1"), toTensor(arg2, "matmul", "arg2")));
+      [](const TensorArg& arg1, const TensorArg& arg2, const OptionalNumberArg& alpha) {
+        constexpr const char* kName = "matmul";
+        return result(matmul(toTensor(arg1, kName, "arg1"), toTensor(arg2, kName, "arg2"),
+                             toVal(alpha, kName, true)));
       },
-      py::arg("arg1"), py::arg("arg2"), docOf(LibraryOpType::Matmul));
+      py::arg("arg1"), py::arg("arg2"), py::arg("alpha") = py::none(),
+      docOf(LibraryOpType::Matmul));
   ops.def(
       "linear",
-      [](const TensorArg& arg1, const TensorArg& arg2, const OptionalTensorArg& bias) {
+      [](const TensorArg& arg1, const TensorArg& arg2, const OptionalTensorArg& bias,
+         const OptionalNumberArg& alpha) {
         constexpr const char* kName = "linear";
         return result(linear(toTensor(arg1, kName, "arg1"), toTensor(arg2, kName, "arg2"),
-                             toOptionalTensor(bias, kName, "bias")));
+                             toOptionalTensor(bias, kName, "bias"), toVal(alpha, kName, true)));
       },
-      py::arg("arg1"), py::arg("arg2"), py::arg("bias") = py::none(), docOf(LibraryOpType::Linear));
+      py::arg("arg1"), py::arg("arg2"), py::arg("bias") = py::none(), py::arg("alpha") = py::none(),
+      docOf(LibraryOpType::Linear));
 }
 
 void bindSorting(py::module_& ops) {

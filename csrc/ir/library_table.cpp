@@ -20,10 +20,13 @@ using AttributeKind = LibraryAttribute::Kind;
 constexpr const char* kMatmulDoc =
     "Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a "
     "column, dimensions before the last two are repeated where one has size 1. Both have the same "
-    "dtype, which is the result's.";
+    "dtype, which is the result's. The product is multiplied by the number alpha, if there is one, "
+    "before it is rounded.";
 constexpr const char* kLinearDoc =
-    "arg1 @ arg2^T + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None; the "
-    "result is [*w, *i, N]. All have the same dtype, which is the result's.";
+    "alpha * (arg1 @ arg2^T) + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or "
+    "None, alpha a number, 1 by default; the result is [*w, *i, N]. All tensors have the same "
+    "dtype, "
+    "which is the result's.";
 constexpr const char* kTopKDoc =
     "(values, indices) of the k largest (or smallest) elements along dim; k is an integer scalar, "
     "the indices are Int. In order if `sorted`. RuntimeError if k is negative or exceeds the size.";
@@ -102,9 +105,11 @@ std::vector<LibraryOpInfo> makeTable() {
     rows.push_back(
         {op, name, name, std::move(operands), std::move(attributes), std::move(results), doc});
   };
-  add(Op::Matmul, "matmul", {tensor("arg1"), tensor("arg2")}, {}, {"out"}, kMatmulDoc);
-  add(Op::Linear, "linear", {tensor("arg1"), tensor("arg2"), optionalTensor("bias")}, {}, {"out"},
-      kLinearDoc);
+  add(Op::Matmul, "matmul", {tensor("arg1"), tensor("arg2"), optionalScalar("alpha")}, {}, {"out"},
+      kMatmulDoc);
+  add(Op::Linear, "linear",
+      {tensor("arg1"), tensor("arg2"), optionalTensor("bias"), optionalScalar("alpha")}, {},
+      {"out"}, kLinearDoc);
   add(Op::TopK, "topk", {tensor("arg"), {"k", Kind::Scalar, Writing::Positional}},
       {integer("dim", -1), {"largest", AttributeKind::Bool, 1}, flag("sorted")},
       {"values", "indices"}, kTopKDoc);

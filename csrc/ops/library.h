@@ -15,12 +15,16 @@ namespace nvfuser {
 
 // With the shape rules of torch.matmul: [..., M, K] x [..., K, N] -> [..., M, N]; operands of rank
 // 1 are a row and a column without that dimension in the result. Dimensions of size 1 before the
-// last two are repeated. Error: different dtypes, an operand of rank 0.
-TensorView* matmul(TensorView* a, TensorView* b);
+// last two are repeated. `alpha`: a number that multiplies the product before it is rounded, null
+// for
+// 1. Error: different dtypes, an operand of rank 0, an alpha for integers.
+TensorView* matmul(TensorView* a, TensorView* b, Val* alpha = nullptr);
 
 // input [*i, K], weight [*w, N, K], bias [*w, N] (may be null) -> [*w, *i, N]: the product with the
-// transposed weight. Error: different dtypes, an input or bias of rank 0, a weight of rank below 2.
-TensorView* linear(TensorView* input, TensorView* weight, TensorView* bias = nullptr);
+// transposed weight, times alpha (as above), plus the bias. Error: different dtypes, an input or
+// bias of rank 0, a weight of rank below 2, an alpha for integers.
+TensorView* linear(TensorView* input, TensorView* weight, TensorView* bias = nullptr,
+                   Val* alpha = nullptr);
 
 struct TopKResult {
   TensorView* values = nullptr;  // dtype of the input

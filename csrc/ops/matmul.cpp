@@ -9,26 +9,42 @@ namespace nvfuser {
 
 using namespace ops_utils;
 
-TensorView* matmul(TensorView* a, TensorView* b) {
+namespace {
+
+void checkAlpha(const char* op_name, const Val* alpha, DataType dtype) {
+  if (alpha == nullptr) {
+    return;
+  }
+  NVF_CHECK(alpha->isScalar() && !isComplex(alpha->dtype()), op_name,
+            ": alpha must be a real number, but is of type ", alpha->dtype(), ".");
+  NVF_CHECK(isFloatingPoint(dtype), op_name, ": alpha needs operands of floating point, but they ",
+            "are of ", dtype, ".");
+}
+
+} // namespace
+
+TensorView* matmul(TensorView* a, TensorView* b, Val* alpha) {
   constexpr const char* kName = "matmul";
   checkOperands(kName, {a, b});
   checkRankAtLeast(kName, "arg1", a, 1);
   checkRankAtLeast(kName, "arg2", b, 1);
   checkSameDtype(kName, {a, b});
+  checkAlpha(kName, alpha, a->dtype());
   return makeLibraryOp({.op = LibraryOpType::Matmul,
-                        .operands = {a, b},
+                        .operands = {a, b, alpha},
                         .attributes = {},
                         .dtypes = {a->dtype()},
                         .own = {}})
       .front();
 }
 
-TensorView* linear(TensorView* input, TensorView* weight, TensorView* bias) {
+TensorView* linear(TensorView* input, TensorView* weight, TensorView* bias, Val* alpha) {
   constexpr const char* kName = "linear";
   checkOperands(kName, {input, weight});
   checkRankAtLeast(kName, "the input", input, 1);
   checkRankAtLeast(kName, "the weight", weight, 2);
   checkSameDtype(kName, {input, weight});
+  checkAlpha(kName, alpha, input->dtype());
   if (bias != nullptr) {
     checkOperand(kName, bias);
     checkRankAtLeast(kName, "the bias", bias, 1);
@@ -37,7 +53,7 @@ TensorView* linear(TensorView* input, TensorView* weight, TensorView* bias) {
               "weight, but they have ", rank(bias), " and ", rank(weight), ".");
   }
   return makeLibraryOp({.op = LibraryOpType::Linear,
-                        .operands = {input, weight, bias},
+                        .operands = {input, weight, bias, alpha},
                         .attributes = {},
                         .dtypes = {input->dtype()},
                         .own = {}})

@@ -110,6 +110,7 @@ class ProductPadder : public Rewriter {
     TensorView* a = nullptr; // [.., m, k]
     TensorView* b = nullptr; // [.., k, n], of linear [n, k]
     TensorView* bias = nullptr;
+    Val* alpha = nullptr;
     TensorView* out = nullptr;               // [.., m, n]
     size_t a_row, a_column, b_row, b_column; // dimensions
     int64_t m, n, k, batch;
@@ -137,7 +138,7 @@ class ProductPadder : public Rewriter {
       return;
     }
     TensorView* bias = p.bias == nullptr ? nullptr : padded(p.bias, 0, p.more_n);
-    TensorView* out = p.is_linear ? linear(a, b, bias) : matmul(a, b);
+    TensorView* out = p.is_linear ? linear(a, b, bias, p.alpha) : matmul(a, b, p.alpha);
     if (p.more_m != 0 || p.more_n != 0) {
       const Sizes stops = *constantSizes(p.out);
       out = nvfuser::slice(out, Sizes(stops.size(), 0), stops);
@@ -155,6 +156,7 @@ class ProductPadder : public Rewriter {
     p.a = operands[0]->as<TensorView>();
     p.b = operands[1]->as<TensorView>();
     p.bias = p.is_linear && operands[2] != nullptr ? operands[2]->as<TensorView>() : nullptr;
+    p.alpha = operands.back();
     p.out = op->output(0)->as<TensorView>();
     const auto a = constantSizes(p.a);
     const auto b = constantSizes(p.b);

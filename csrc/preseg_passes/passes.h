@@ -55,6 +55,10 @@ void separateAxes(Fusion* fusion, const std::unordered_set<const TensorView*>& k
 // whether there were any.
 bool addFewElements(Fusion* fusion);
 
+// A library multiplies its products by constants that a kernel would multiply an operand or the
+// result by, and nothing else.
+void scaleProducts(Fusion* fusion);
+
 // Makes products of 16-bit matrices of larger ones, and takes a part of the result, where a library
 // is slow for their sizes (constants) and that is faster on this machine.
 void padProducts(Fusion* fusion, const MachineModel& machine);

@@ -71,6 +71,9 @@ void settleLayouts(PresegFusion& definition, const MachineModel* machine) {
   Fusion* fusion = definition.fusion;
   const FusionGuard guard(fusion);
   PassLog pass = logOfPasses(fusion);
+  if (fusion->hasExpr(ExprKind::LibraryOp) && !isOptionDisabled(DisableOption::ScaleProducts)) {
+    pass("scale products", [&] { scaleProducts(fusion); });
+  }
   if (machine != nullptr && fusion->hasExpr(ExprKind::LibraryOp)) {
     if (!isOptionDisabled(DisableOption::PadProducts)) {
       pass("pad products", [&] { padProducts(fusion, *machine); });

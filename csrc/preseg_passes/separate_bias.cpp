@@ -43,7 +43,8 @@ class BiasSeparator : public Rewriter {
         !isReadByKernels(fusion_, out)) {
       return;
     }
-    TensorView* product = linear(operands[0]->as<TensorView>(), weight);
+    TensorView* product =
+        linear(operands[0]->as<TensorView>(), weight, nullptr, /*alpha=*/operands[3]);
     replace(out, add(product, operands[2]->as<TensorView>()));
   }
 };

@@ -26,49 +26,88 @@ Results = tuple[torch.Tensor, ...]
 Writer = Callable[..., Any]
 
 
-def matmul(arg1: torch.Tensor, arg2: torch.Tensor) -> Results:
-    return (torch.matmul(arg1, arg2),)
+def matmul(arg1: torch.Tensor, arg2: torch.Tensor, alpha: float | None) -> Results:
+    if alpha is None:
+        return (torch.matmul(arg1, arg2),)
+    batch = torch.broadcast_shapes(arg1.shape[:-2], arg2.shape[:-2])
+    columns = arg2.shape[-1:] if arg2.dim() > 1 else ()
+    out = arg1.new_empty(*batch, *arg1.shape[-2:-1], *columns)
+    _write_scaled_matmul(out, arg1, arg2, alpha)
+    return (out,)
 
 
-def _write_matmul(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
-    if a.dim() == 1 and b.dim() == 2:
+def _write_matmul(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, alpha: float | None) -> None:
+    if alpha is not None:
+        _write_scaled_matmul(out, a, b, alpha)
+    elif a.dim() == 1 and b.dim() == 2:
         # matmul() would see a result of another rank, and resize it with a warning.
         torch.mm(a.unsqueeze(0), b, out=out.unsqueeze(0))
     else:
         torch.matmul(a, b, out=out)
 
 
+def _write_scaled_matmul(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor, alpha: float) -> None:
+    """By the calls that torch's matmul() comes down to, which have an alpha, as it has not."""
+    if a.dim() == b.dim() == 2:
+        torch.addmm(out, a, b, beta=0, alpha=alpha, out=out)
+        return
+    if not out.is_contiguous():
+        out.copy_(matmul(a, b, alpha)[0])
+        return
+    a = a.unsqueeze(0) if a.dim() == 1 else a
+    b = b.unsqueeze(1) if b.dim() == 1 else b
+    rows, depth, columns = a.shape[-2], a.shape[-1], b.shape[-1]
+    if b.dim() == 2:  # the rows of all matrices
+        whole = out.view(-1, columns)
+        torch.addmm(whole, a.reshape(-1, depth), b, beta=0, alpha=alpha, out=whole)
+        return
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    count = math.prod(batch)
+    whole = out.view(count, rows, columns)
+    a = a.expand(*batch, rows, depth).reshape(count, rows, depth)
+    b = b.expand(*batch, depth, columns).reshape(count, depth, columns)
+    torch.baddbmm(whole, a, b, beta=0, alpha=alpha, out=whole)
+
+
 def _matmul_writer() -> Writer:
     return _write_matmul
 
 
-def linear(arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None) -> Results:
-    if arg2.dim() == 2:
+def linear(
+    arg1: torch.Tensor, arg2: torch.Tensor, bias: torch.Tensor | None, alpha: float | None
+) -> Results:
+    if arg2.dim() == 2 and alpha is None:
         return (torch.nn.functional.linear(arg1, arg2, bias),)
     # A weight for each of several results.
     *batch, columns, depth = arg2.shape
-    out = torch.matmul(arg1.reshape(-1, depth), arg2.mT)
+    (out,) = matmul(arg1.reshape(-1, depth), arg2.mT, alpha)
     if bias is not None:
         out = out + bias.unsqueeze(-2)
     return (out.reshape(*batch, *arg1.shape[:-1], columns),)
 
 
 def _write_linear(
-    out: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
+    out: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    alpha: float | None,
 ) -> None:
     """The calls that torch's linear() comes down to, each with a tensor to write."""
+    scale = 1 if alpha is None else alpha
     if weight.dim() != 2:
-        out.copy_(linear(x, weight, bias)[0])
+        out.copy_(linear(x, weight, bias, alpha)[0])
     elif bias is None:
-        _write_matmul(out, x, weight.t())
+        _write_matmul(out, x, weight.t(), alpha)
     elif x.dim() == 2:
-        torch.addmm(bias, x, weight.t(), out=out)
+        torch.addmm(bias, x, weight.t(), alpha=scale, out=out)
     elif x.is_contiguous() and out.is_contiguous():
         rows = math.prod(x.shape[:-1])
         columns, depth = weight.shape
-        torch.addmm(bias, x.view(rows, depth), weight.t(), out=out.view(rows, columns))
+        whole = out.view(rows, columns)
+        torch.addmm(bias, x.view(rows, depth), weight.t(), alpha=scale, out=whole)
     else:
-        out.copy_(linear(x, weight, bias)[0])
+        out.copy_(linear(x, weight, bias, alpha)[0])
 
 
 def _linear_writer() -> Writer:

@@ -249,10 +249,10 @@ def test_prologues_and_epilogues_are_generated() -> None:
     r = values(16, 12, seed=3)
 
     def ops(fd, x, w, b, r):
-        h = fd.ops.linear(fd.ops.mul(x, 2.0), w, b)
+        h = fd.ops.linear(fd.ops.mul(x, x), w, b)
         return [fd.ops.add(fd.ops.relu(h), fd.ops.mul(r, r))]
 
-    want = torch.relu(torch.nn.functional.linear(x * 2.0, w, b)) + r * r
+    want = torch.relu(torch.nn.functional.linear(x * x, w, b)) + r * r
     fd = defined(ops, [x, w, b, r])
     assert_all_same(fd.execute([x, w, b, r]), [want], rtol=1e-6, atol=1e-6)
     # What only the epilogue needs is computed there.

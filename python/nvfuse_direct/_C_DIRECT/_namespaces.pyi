@@ -597,8 +597,8 @@ class Operations:
     @staticmethod
     def lgamma(x: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def linear(arg1: TensorView, arg2: TensorView, bias: TensorView | None = None) -> TensorView:
-        """arg1 @ arg2^T + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None; the result is [*w, *i, N]. All have the same dtype, which is the result's.
+    def linear(arg1: TensorView, arg2: TensorView, bias: TensorView | None = None, alpha: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
+        """alpha * (arg1 @ arg2^T) + bias: arg1 [*i, K], arg2 (the weight) [*w, N, K], bias [*w, N] or None, alpha a number, 1 by default; the result is [*w, *i, N]. All tensors have the same dtype, which is the result's.
         """
     @typing.overload
     @staticmethod
@@ -700,8 +700,8 @@ class Operations:
     @staticmethod
     def lt(x: Val | bool | int | float | builtins.complex, y: Val | bool | int | float | builtins.complex, /) -> Val: ...
     @staticmethod
-    def matmul(arg1: TensorView, arg2: TensorView) -> TensorView:
-        """Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a column, dimensions before the last two are repeated where one has size 1. Both have the same dtype, which is the result's.
+    def matmul(arg1: TensorView, arg2: TensorView, alpha: Val | bool | int | float | builtins.complex | None = None) -> TensorView:
+        """Product of matrices with the shape rules of torch.matmul: operands of rank 1 are a row and a column, dimensions before the last two are repeated where one has size 1. Both have the same dtype, which is the result's. The product is multiplied by the number alpha, if there is one, before it is rounded.
         """
     @typing.overload
     @staticmethod
