@@ -14,8 +14,10 @@
 #include <scheduler/greedy_params.h>
 #include <scheduler/loop_stages.h>
 #include <transform/inlining.h>
+#include <transform/propagate.h>
 
 #include <algorithm>
+#include <functional>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -43,6 +45,7 @@ class ScanAxisAnalysis {
         break;
       }
     }
+    follows_ = !fusion->hasExpr(ExprKind::ScatterOp) && !hasTiedDimensions();
   }
 
   const Expr* first() const {
@@ -55,13 +58,19 @@ class ScanAxisAnalysis {
   // Empty if the expression can be computed in the loops of the first one.
   std::string whyNot(const Expr* e) const {
     for (const Val* v : operandsInLoops(e)) {
-      if (v->isTensor() && !hasSameLoops(v->as<TensorView>())) {
+      const bool may_lack_some = !isScanOp(e) && follows_ && !v->isFusionOutput();
+      if (v->isTensor() && !fitsLoops(v->as<TensorView>(), may_lack_some)) {
         return v->toString() + " has other dimensions than " + first_->output(0)->toString();
       }
     }
     switch (e->kind()) {
       case ExprKind::ElementwiseOp:
         return "";
+      case ExprKind::BroadcastOp:
+      case ExprKind::ExpandOp:
+      case ExprKind::IotaOp:
+      case ExprKind::FullOp:
+        return follows_ ? "" : e->opName() + " is not elementwise";
       case ExprKind::LoadStoreOp: {
         const bool plain = static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
                            !e->output(0)->as<TensorView>()->hasRoot();
@@ -106,21 +115,43 @@ class ScanAxisAnalysis {
     return out;
   }
 
-  bool hasSameLoops(const TensorView* tv) const {
+  // Its dimensions are those of the first one in their order, but for some that it may lack.
+  bool fitsLoops(const TensorView* tv, bool may_lack_some) const {
     const auto& wanted = first_->output(0)->as<TensorView>()->getLogicalDomain();
     const auto ids = logicalIds(tv);
-    if (ids.size() != wanted.size()) {
-      return false;
+    if (ids.size() == wanted.size()) {
+      return std::equal(ids.begin(), ids.end(), wanted.begin(),
+                        [&](const IterDomain* id, const IterDomain* of_first) {
+                          return id->isBroadcast() || isSame(id, of_first);
+                        });
     }
+    auto next = wanted.begin();
+    return may_lack_some && std::ranges::all_of(ids, [&](const IterDomain* id) {
+             if (id->isBroadcast()) {
+               return true;
+             }
+             next = std::find_if(next, wanted.end(),
+                                 [&](const IterDomain* other) { return isSame(id, other); });
+             return next != wanted.end() && next++ != wanted.end();
+           });
+  }
+
+  // Something is read along several dimensions, whose loops it can't have.
+  bool hasTiedDimensions() const {
+    const auto& ids = first_->output(0)->as<TensorView>()->getLogicalDomain();
     for (size_t i = 0; i < ids.size(); ++i) {
-      const bool is_same =
-          sizes_.same(ids[i], wanted[i]) ||
-          (graph_.same(ids[i], wanted[i]) && ids[i]->extent()->sameAs(wanted[i]->extent()));
-      if (!ids[i]->isBroadcast() && !is_same) {
-        return false;
+      for (size_t j = 0; j < i; ++j) {
+        if (graph_.same(ids[i], ids[j])) {
+          return true;
+        }
       }
     }
-    return true;
+    return false;
+  }
+
+  bool isSame(const IterDomain* id, const IterDomain* of_first) const {
+    return sizes_.same(id, of_first) ||
+           (graph_.same(id, of_first) && id->extent()->sameAs(of_first->extent()));
   }
 
   std::string whyNotScatter(const ScatterOp* scatter) const {
@@ -136,6 +167,8 @@ class ScanAxisAnalysis {
   // All in one group have one size; a permissive group has all that one broadcast becomes.
   IdGraph sizes_;
   const Expr* first_ = nullptr;
+  // Tensors that lack dimensions of the first one get its loops.
+  bool follows_ = false;
 };
 
 } // namespace
@@ -399,8 +432,25 @@ class GreedyChooser {
   int64_t scans_ = 1;
 };
 
+// Gives a tensor the loops of its kernel, and those that are computed the same.
+void forAll(Fusion* fusion, TensorView* first, const std::function<void(TensorView*)>& transform) {
+  const TensorGraph graph(fusion);
+  if (fusion->hasExpr(ExprKind::ScatterOp)) { // of tensors with all dimensions alone
+    for (TensorView* tv : graph.tensors()) {
+      if (!tv->isFusionInput()) {
+        transform(tv);
+      }
+    }
+    return;
+  }
+  transform(first);
+  transformLike(graph, first);
+  scheduler_utils::parallelizeAllLike(graph, first, -1, {}, {});
+}
+
 // One thread for each scan.
-void scheduleSingleThreads(Fusion* fusion, int64_t dim, int64_t scans_per_block) {
+void scheduleSingleThreads(Fusion* fusion, TensorView* first, int64_t dim,
+                           int64_t scans_per_block) {
   // Outputs that are read here as well are written from a register.
   const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
   // A copy: a fork takes the place of its tensor among the outputs.
@@ -413,10 +463,7 @@ void scheduleSingleThreads(Fusion* fusion, int64_t dim, int64_t scans_per_block)
       tv->cacheFork();
     }
   }
-  for (TensorView* tv : TensorGraph(fusion).tensors()) {
-    if (tv->isFusionInput()) {
-      continue;
-    }
+  forAll(fusion, first, [&](TensorView* tv) {
     tv->reorder(std::unordered_map<int64_t, int64_t>{{dim, -1}});
     if (tv->nDims() > 1) {
       tv->flatten(0, tv->nDims() - 2);
@@ -424,23 +471,19 @@ void scheduleSingleThreads(Fusion* fusion, int64_t dim, int64_t scans_per_block)
       tv->axis(0)->parallelize(ParallelType::BIDx);
       tv->axis(1)->parallelize(ParallelType::TIDx);
     }
-  }
+  });
   inlineMost();
 }
 
 // Threads share scans.
 class SharedScans {
  public:
-  SharedScans(Fusion* fusion, int64_t dim, const GreedyParams& params)
-      : fusion_(fusion), dim_(dim), params_(params) {}
+  SharedScans(Fusion* fusion, TensorView* first, int64_t dim, const GreedyParams& params)
+      : fusion_(fusion), first_(first), dim_(dim), params_(params) {}
 
   void run() {
     makeCaches();
-    for (TensorView* tv : TensorGraph(fusion_).tensors()) {
-      if (!tv->isFusionInput()) {
-        transform(tv);
-      }
-    }
+    forAll(fusion_, first_, [this](TensorView* tv) { transform(tv); });
     for (const auto& [tv, width] : accesses_) {
       if (width > 1 && !tv->axis(-1)->isBroadcast()) {
         if (width < params_.elements_per_thread) {
@@ -512,8 +555,9 @@ class SharedScans {
     for (TensorView* tv : calculator.graph().tensors()) {
       const bool whole = loads_.count(tv) != 0 || stages.isReadInSeveral(tv) ||
                          (tv->definition() != nullptr && ends_stage(tv->definition()));
-      positions[tv] = whole ? elements_axis_ : -1;
-      if (params_.prefetch_loads && loads_.count(tv) != 0) {
+      const bool has_scan = tv->nDims() > elements_axis_;
+      positions[tv] = whole && has_scan ? elements_axis_ : -1;
+      if (params_.prefetch_loads && has_scan && loads_.count(tv) != 0) {
         tv->circularBuffer(2);
         positions[tv] = elements_axis_ - 1;
       }
@@ -522,6 +566,7 @@ class SharedScans {
   }
 
   Fusion* fusion_;
+  TensorView* first_;
   int64_t dim_;
   const GreedyParams& params_;
   std::vector<std::pair<TensorView*, int64_t>>
@@ -544,11 +589,12 @@ void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) co
   NVF_CHECK(p != nullptr, "The greedy scheduler needs GreedyParams");
   const std::string why = whyNot(fusion);
   NVF_CHECK(why.empty(), "The greedy scheduler cannot take this fusion: ", why);
-  const int64_t dim = ScanAxisAnalysis(fusion).dim();
+  const ScanAxisAnalysis axis(fusion);
+  auto* first = axis.first()->output(0)->as<TensorView>();
   if (p->threads_per_scan > 1) {
-    SharedScans(fusion, dim, *p).run();
+    SharedScans(fusion, first, axis.dim(), *p).run();
   } else {
-    scheduleSingleThreads(fusion, dim, p->scans_per_block);
+    scheduleSingleThreads(fusion, first, axis.dim(), p->scans_per_block);
   }
 }
 

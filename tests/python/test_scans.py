@@ -206,3 +206,102 @@ def test_schedule_by_hand() -> None:
     for schedule in (too_few_splits, odd_threads):
         with pytest.raises(RuntimeError, match="a scan over threads needs"):
             by_hand(schedule)
+
+
+Ops = Callable[..., Any]
+
+
+def routed(o: Any, expert: Any) -> Any:
+    """Places of tokens among those of their expert, as mixtures of experts count them."""
+    experts = o.iota(8, 0, 1, DataType.Int)
+    wide = [o.broadcast(expert, [False, True]), o.broadcast(experts, [True, False])]
+    chosen = o.cast(o.eq(*wide), DataType.Int)
+    return o.mul(o.sub(o.cumsum(chosen, 0), 1), chosen)
+
+
+def segment_sums(o: Any, x: Any) -> Any:
+    """Mamba 2: sums of what lies between two positions, -inf above the diagonal."""
+    count = 33
+    down = o.broadcast(o.iota(count, 0, 1, DataType.Int), [False, True])
+    right = o.broadcast(o.iota(count, 0, 1, DataType.Int), [True, False])
+    terms = o.where(o.gt(down, right), o.broadcast(x, [False, False, True]), 0.0)
+    return o.exp(o.where(o.ge(down, right), o.cumsum(terms, -2), float("-inf")))
+
+
+def scaled_and_shifted(o: Any, x: Any, column: Any, row: Any) -> Any:
+    terms = o.add(o.mul(x, o.broadcast(column, [True, False])), o.broadcast(row, [False, True]))
+    return o.mul(o.cumsum(terms, -1), o.broadcast(o.exp(row), [False, True]))
+
+
+def of_an_outer_product(o: Any, column: Any, row: Any) -> Any:
+    terms = o.mul(o.broadcast(column, [True, False]), o.broadcast(row, [False, True]))
+    return o.add(o.cumsum(terms, -1), o.broadcast(column, [True, False]))
+
+
+def of_two_scans(o: Any, x: Any, column: Any) -> Any:
+    sums = o.cumsum(o.mul(x, o.broadcast(column, [True, False])), 1)
+    return o.cummax(o.sub(sums, o.broadcast(column, [True, False])), 1)
+
+
+def segment_sums_of_torch(x: torch.Tensor) -> torch.Tensor:
+    ones = torch.ones(33, 33, device=x.device)
+    terms = x[..., None].expand(*x.shape, 33) * ones.tril(-1)
+    return terms.cumsum(-2).masked_fill(ones.tril() == 0, float("-inf")).exp()
+
+
+@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+@pytest.mark.parametrize("width", [12, 96, 1000, 4099])
+@pytest.mark.parametrize(
+    "ops, expected, shapes",
+    [
+        (
+            scaled_and_shifted,
+            lambda x, c, r: (x * c + r[:, None]).cumsum(-1) * r[:, None].exp(),
+            [(5, 0), (0,), (5,)],
+        ),
+        (
+            of_an_outer_product,
+            lambda c, r: (c * r[:, None]).cumsum(-1) + c,
+            [(0,), (7,)],
+        ),
+        (
+            of_two_scans,
+            lambda x, c: ((x * c).cumsum(1) - c).cummax(1).values,
+            [(5, 0), (0,)],
+        ),
+    ],
+    ids=["rows and columns", "outer product", "two scans"],
+)
+def test_terms_are_computed_of_broadcasts(
+    ops: Ops, expected: Ops, shapes: list[tuple[int, ...]], width: int, machine: str
+) -> None:
+    inputs = [values("cumsum", tuple(n or width for n in shape)) / 8.0 for shape in shapes]
+    check_one_kernel(ops, expected, inputs)
+
+
+def check_one_kernel(ops: Ops, expected: Ops, inputs: list[torch.Tensor]) -> None:
+    for sizes_are_known in (False, True):
+        with FusionDefinition() as fd:
+            tensors = [fd.from_pytorch(x, static_sizes=sizes_are_known) for x in inputs]
+            fd.add_output(ops(fd.ops, *tensors))
+        (out,) = fd.execute(inputs)
+        expect(out, expected(*(x.double() if x.is_floating_point() else x for x in inputs)))
+        report = explain(fd, inputs)
+        assert [each.scheduler for each in report.segments] == ["greedy"], str(report)
+
+
+@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+def test_places_of_tokens(machine: str) -> None:
+    expert = torch.randint(8, (3000,), generator=torch.Generator().manual_seed(1)).to(DEVICE)
+
+    def expected(expert: torch.Tensor) -> torch.Tensor:
+        chosen = torch.nn.functional.one_hot(expert, 8)
+        return (chosen.cumsum(0) - 1) * chosen
+
+    check_one_kernel(routed, expected, [expert])
+
+
+@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+@pytest.mark.parametrize("shape", [(3, 33), (160, 33)])
+def test_segment_sums(shape: tuple[int, ...], machine: str) -> None:
+    check_one_kernel(segment_sums, segment_sums_of_torch, [values("cumsum", shape)])
