@@ -298,8 +298,12 @@ class Replay {
     TensorView* in = mapped(op->input(0));
     std::vector<Val*> starts = sizesOf(op->starts());
     std::vector<Val*> stops = sizesOf(op->stops());
+    const Ids old_dims = logicalIds(op->input(0));
     for (size_t d = 0; d < starts.size(); ++d) {
-      if (takes_all_.count({op, d}) != 0) {
+      // The end may be the size of another tensor by now, which is the same number.
+      const bool took_all = op->starts()[d]->isZeroInt() &&
+                            op->stops()[d]->sameAs(old_dims[d]->getMaybeExpandedExtent());
+      if (took_all || takes_all_.count({op, d}) != 0) {
         starts[d] = in->container()->zeroVal();
         stops[d] = logicalIds(in)[d]->getMaybeExpandedExtent();
       }

@@ -376,7 +376,7 @@ class Sinker : public Rewriter {
     return known->second;
   }
 
-  // Another operand has loops wherever one is expanded.
+  // Another operand has loops wherever one is expanded, or none has, and the result is expanded.
   void withoutExpanding(const ElementwiseOp* op, TensorView* out) {
     std::vector<Val*> operands;
     for (Val* in : op->inputs()) {
@@ -390,12 +390,12 @@ class Sinker : public Rewriter {
       const auto hasLoop = [&](const Val* v) {
         return v->isTensor() && logicalIds(v)[d]->isIteration();
       };
-      if (ids[d]->isBroadcast() ? ids[d]->hasExpandedExtent()
-                                : std::none_of(operands.begin(), operands.end(), hasLoop)) {
+      if (!ids[d]->isBroadcast() && std::none_of(operands.begin(), operands.end(), hasLoop)) {
         return;
       }
     }
-    replace(out, elementwiseAsIs(op->op(), out->dtype(), operands)->as<TensorView>());
+    auto* narrow = elementwiseAsIs(op->op(), out->dtype(), operands)->as<TensorView>();
+    replace(out, expandedLike(out, narrow));
   }
 
   std::map<std::pair<TensorView*, std::vector<bool>>, TensorView*> without_;

@@ -75,7 +75,7 @@ class LookupMover {
         continue;
       }
       const auto* in = v->as<TensorView>();
-      if (positionsAlong(in) != nullptr) {
+      if (positionsAlong(in) != nullptr || rowToLookUpIn(in) != nullptr) {
         continue;
       }
       const auto in_dims = logicalIds(in);
@@ -127,9 +127,8 @@ class LookupMover {
     return logicalIds(in)[dim_]->isBroadcast() && !logicalIds(tv)[dim_]->isBroadcast();
   }
 
-  // Numbers along the dimension that are the same in all others: what is found there is computed of
-  // the position. (A row's one element that differs from the others is spelled iota == index.)
-  const IotaOp* positionsAlong(const TensorView* tv) const {
+  // A tensor along the dimension that is the same in all others; null if it is none.
+  TensorView* repeatedRow(const TensorView* tv) const {
     const auto* repeated = tryAs<BroadcastOp>(tv->definition());
     if (repeated == nullptr || !keepsDims()) {
       return nullptr;
@@ -140,7 +139,27 @@ class LookupMover {
         return nullptr;
       }
     }
-    return tryAs<IotaOp>(repeated->input(0)->definition());
+    return repeated->input(0)->as<TensorView>();
+  }
+
+  // What is found in numbers is computed of the position. (A row's one element that differs from
+  // the others is spelled iota == index.)
+  const IotaOp* positionsAlong(const TensorView* tv) const {
+    const TensorView* row = repeatedRow(tv);
+    return row == nullptr ? nullptr : tryAs<IotaOp>(row->definition());
+  }
+
+  // One element of it for each row of the table (biases of classes, logits of samples): the
+  // positions are an index into that row alone.
+  TensorView* rowToLookUpIn(const TensorView* tv) const {
+    if (!keepsDims()) {
+      return nullptr;
+    }
+    const auto index = logicalIds(lookup_->input(1));
+    const bool is_one_of_each = index.size() == 2 && index[dim_]->isBroadcast() &&
+                                !index[dim_]->hasExpandedExtent() &&
+                                !index[1 - dim_]->isBroadcast();
+    return is_one_of_each ? repeatedRow(tv) : nullptr;
   }
 
   // Such an operand goes with what is found as it went with the table.
@@ -166,6 +185,11 @@ class LookupMover {
     if (out == nullptr && iota != nullptr) {
       TensorView* position = castOp(table->dtype(), lookup_->input(1)->as<TensorView>());
       out = add(mul(position, iota->step()), iota->start())->as<TensorView>();
+    } else if (TensorView* row = rowToLookUpIn(table); out == nullptr && row != nullptr) {
+      std::vector<bool> is_new(2, false);
+      is_new[dim_] = true;
+      TensorView* positions = squeeze(lookup_->input(1)->as<TensorView>(), is_new);
+      out = broadcast(index_select(row, positions, 0), is_new);
     } else if (out == nullptr) {
       auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
       out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());

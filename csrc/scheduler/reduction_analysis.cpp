@@ -38,6 +38,10 @@ bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
   });
 }
 
+bool isOne(const IterDomain* id) {
+  return id->isBroadcast() && !id->hasExpandedExtent();
+}
+
 // Elements that fill no vector.
 bool isFew(const IterDomain* id) {
   return id->extent()->isConstInt() && id->extent()->intValue() * kRegisterBytes < kVectorBytes;
@@ -269,6 +273,9 @@ void ReductionAnalysis::findCutDims(const std::vector<Expr*>& exprs) {
     }
     for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
       const auto* resize = tryAs<Resize>(id->definition());
+      if (resize != nullptr && isOne(resize->in())) {
+        continue; // which is read whatever the loops
+      }
       const IdGroup taken = resize == nullptr ? -1 : sizes_.group(resize->in());
       if (resize != nullptr && own.count(taken) == 0 && sizes_.group(id) != taken) {
         add(made[taken], resize);
@@ -584,7 +591,8 @@ bool ReductionAnalysis::leadsToReference(const Expr* e) const {
   const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
   return std::all_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
     const auto* resize = tryAs<Resize>(id->definition());
-    return resize == nullptr || (isCut(resize->in()) && axisOf(resize->in()) >= 0);
+    return resize == nullptr || isOne(resize->in()) ||
+           (isCut(resize->in()) && axisOf(resize->in()) >= 0);
   });
 }
 

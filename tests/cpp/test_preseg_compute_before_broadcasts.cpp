@@ -109,6 +109,21 @@ outputs: t2
 )");
 }
 
+TEST_F(ComputeBeforeBroadcasts, WhatIsComputedOfSizeOneIsExpandedAfterIt) {
+  TensorView* x = input({4, 1});
+  TensorView* y = input({4, 8});
+  TensorView* wide = expand(x, {IrBuilder::index(4), IrBuilder::index(8)});
+  fusion_.addOutput(mul(exp(wide), y));
+  fusion_.addOutput(exp(wide));
+  computeBeforeBroadcasts(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, b] = exp(x0)
+t1 float32[i4, i8] = mul(t0, x1)
+t2 float32[i4, b] = exp(x0)
+t3 float32[i4, b8] = expand(t2)
+outputs: t1 t3
+)");
+}
+
 TEST_F(ComputeBeforeBroadcasts, AnOutputKeepsWhatItIsExpandedTo) {
   TensorView* x = input({4});
   TensorView* wide =

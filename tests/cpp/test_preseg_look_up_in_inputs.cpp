@@ -92,6 +92,38 @@ outputs: t11
 )");
 }
 
+TEST_F(LookUpInInputs, InARowThatAllShareItsOwnElementIsFound) {
+  TensorView* x = input({4, 8});
+  TensorView* bias = exp(input({8}));
+  TensorView* index = broadcast(input({4}, DataType::Int), {false, true});
+  fusion_.addOutput(take_along_axis(add(x, broadcast(bias, {true, false})), index, 1));
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i4, b] = broadcast(x2)
+t1 int64[i4, b] = Set(t0)
+t2 bool[i4, b] = ge(t1, 0)
+t3 bool[i4, b] = lt(t1, 8)
+t4 bool[i4, b] = logical_and(t2, t3)
+t5 float32[i4, b] = take_along_axis(x0, t0)
+t6 float32[i8] = exp(x1)
+t7 int64[i4] = squeeze(t0)
+t8 float32[i4] = index_select(t6, t7)
+t9 float32[i4, b] = broadcast(t8)
+t10 float32[i4, b] = add(t5, t9)
+t11 float32[i4, b] = where(t4, t10, float(0))
+outputs: t11
+)");
+}
+
+TEST_F(LookUpInInputs, SeveralElementsOfASharedRowAreLookedUpInTheWhole) {
+  TensorView* x = input({4, 8});
+  TensorView* index = input({4, 3}, DataType::Int);
+  TensorView* table = add(x, broadcast(input({8}), {true, false}));
+  fusion_.addOutput(take_along_axis(table, index, 1));
+  const std::string before = text();
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 // ---- sums of selections
 
 class LookUpSelections : public PresegTest {

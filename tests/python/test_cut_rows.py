@@ -44,6 +44,25 @@ def pad(x: torch.Tensor, *widths: int) -> torch.Tensor:
     return torch.nn.functional.pad(x, widths)
 
 
+def rotated_pairs(ops: Any, x: Any) -> Any:
+    """Interleaved rotary embedding: (-x1, x0, -x3, x2, ...)."""
+    rows, width = x.size(0), x.size(1)
+    pairs = ops.reshape(x, [rows, ops.div(width, 2), 2])
+    stops = [rows, ops.div(width, 2)]
+    first = ops.slice(pairs, [0, 0, 0], [*stops, 1])
+    second = ops.slice(pairs, [0, 0, 1], [*stops, 2])
+    return ops.reshape(ops.cat([ops.neg(second), first], 2), [rows, width])
+
+
+def rotated_pairs_of_torch(x: torch.Tensor) -> torch.Tensor:
+    return torch.stack([-x[:, 1::2], x[:, 0::2]], -1).flatten(1)
+
+
+def rotated_norm(ops: Any, x: Any, cos: Any, sin: Any) -> Any:
+    y = norm(ops, x, 96)
+    return ops.add(ops.mul(y, cos), ops.mul(rotated_pairs(ops, y), sin))
+
+
 # Name: (definition, the same by torch, shapes).
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "norm of a cat of one more": (
@@ -60,6 +79,16 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[int, 
         lambda ops, x, s: norm(ops, ops.cat([x, s], 1), 38400),
         lambda x, s: normed(torch.cat([x, s], 1)),
         ((9, 32000), (9, 6400)),
+    ),
+    "norm whose pairs are rotated": (
+        rotated_norm,
+        lambda x, cos, sin: normed(x) * cos + rotated_pairs_of_torch(normed(x)) * sin,
+        ((300, 96), (300, 96), (300, 96)),
+    ),
+    "norm of rotated pairs": (
+        lambda ops, x, cos: norm(ops, ops.add(ops.mul(x, cos), rotated_pairs(ops, x)), 96),
+        lambda x, cos: normed(x * cos + rotated_pairs_of_torch(x)),
+        ((300, 96), (300, 96)),
     ),
     "softmax of a cat": (
         lambda ops, x, s: softmax(ops, ops.cat([x, s], 1)),

@@ -48,6 +48,31 @@ def test_cross_entropy_of_rows_is_one_kernel(dtype: torch.dtype, rows: int, widt
     expect(loss, torch.nn.functional.cross_entropy(x.double(), label, reduction="none"))
 
 
+@pytest.mark.parametrize("bias_is_computed", [False, True])
+@pytest.mark.parametrize("rows, width", [(7, 130), (3, 70000)])
+def test_logits_with_a_bias_of_each_class(rows: int, width: int, bias_is_computed: bool) -> None:
+    """Adjusted logits (long-tailed classes, sampled softmax): the table is not written."""
+    x = torch.randn(rows, width, device=DEVICE)
+    prior = torch.rand(width, device=DEVICE) + 0.5
+    label = torch.randint(0, width, (rows,), device=DEVICE)
+    label[0] = width - 1
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        logits, bias, target = (fd.from_pytorch(each) for each in (x, prior, label))
+        bias = ops.log(bias) if bias_is_computed else bias
+        wide = ops.add(logits, ops.broadcast(bias, [True, False]))
+        index = ops.broadcast(target, [False, True])
+        chosen = ops.squeeze(ops.take_along_axis(wide, index, 1), [1])
+        fd.add_output(ops.sub(log_sum_exp(fd, wide), chosen))
+    inputs = [x, prior, label]
+    (loss,) = fd.execute(inputs)
+    reports = fd.fec._segment_reports(inputs)
+    written = [r["output_bytes"] for r in reports if r["segment_id"] >= 0]
+    assert max(written) <= 4 * max(rows, width)
+    wide = x.double() + (prior.double().log() if bias_is_computed else prior)
+    expect(loss, torch.nn.functional.cross_entropy(wide, label, reduction="none"))
+
+
 @pytest.mark.parametrize("rows, width", [(300, 130), (20000, 8)])
 def test_mean_of_the_losses_that_count(rows: int, width: int) -> None:
     """Their sum and their number share the second kernel."""

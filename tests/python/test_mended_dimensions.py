@@ -221,3 +221,25 @@ def test_an_outer_difference_against_its_total(sizes: tuple[int, int], again: bo
     first = y[:, None] - x
     second = first if again else y[:, None] * x
     check(definition, [([x, y], [second - first.double().sum().float()])])
+
+
+@pytest.mark.parametrize("starts", [(0, 1), (1, 0), (2, 3), (0, 0)])
+@pytest.mark.parametrize("ends", [(0, 0), (1, 0), (0, 1)])
+def test_slices_of_what_is_expanded_keep_its_size(
+    starts: tuple[int, int], ends: tuple[int, int]
+) -> None:
+    """Along a dimension that is expanded to any size, after a call with another one."""
+
+    def expanded(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(1, columns, device=DEVICE).expand(rows, columns)
+
+    with FusionDefinition() as fd:
+        x, y = (fd.from_pytorch(expanded(4, 12)) for _ in range(2))
+        z = fd.ops.sub(x, y)
+        stops = [fd.ops.sub(z.size(d), ends[d]) if ends[d] else z.size(d) for d in (0, 1)]
+        fd.add_output(fd.ops.slice(z, list(starts), stops))
+    for sizes in ((4, 12), (7, 12), (13, 127), (4, 12)):
+        a, b = expanded(*sizes), expanded(*sizes)
+        (got,) = fd.execute([a, b])
+        rows, columns = (slice(starts[d], sizes[d] - ends[d]) for d in (0, 1))
+        torch.testing.assert_close(got, (a - b)[rows, columns], rtol=0, atol=0)

@@ -249,7 +249,9 @@ def segment_sums_of_torch(x: torch.Tensor) -> torch.Tensor:
     return terms.cumsum(-2).masked_fill(ones.tril() == 0, float("-inf")).exp()
 
 
-@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+@pytest.mark.parametrize(
+    "machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"]
+)
 @pytest.mark.parametrize("width", [12, 96, 1000, 4099])
 @pytest.mark.parametrize(
     "ops, expected, shapes",
@@ -290,7 +292,9 @@ def check_one_kernel(ops: Ops, expected: Ops, inputs: list[torch.Tensor]) -> Non
         assert [each.scheduler for each in report.segments] == ["greedy"], str(report)
 
 
-@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+@pytest.mark.parametrize(
+    "machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"]
+)
 def test_places_of_tokens(machine: str) -> None:
     expert = torch.randint(8, (3000,), generator=torch.Generator().manual_seed(1)).to(DEVICE)
 
@@ -301,7 +305,9 @@ def test_places_of_tokens(machine: str) -> None:
     check_one_kernel(routed, expected, [expert])
 
 
-@pytest.mark.parametrize("machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"])
+@pytest.mark.parametrize(
+    "machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"]
+)
 @pytest.mark.parametrize("shape", [(3, 33), (160, 33)])
 def test_segment_sums(shape: tuple[int, ...], machine: str) -> None:
     check_one_kernel(segment_sums, segment_sums_of_torch, [values("cumsum", shape)])
