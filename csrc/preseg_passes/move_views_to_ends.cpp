@@ -371,18 +371,31 @@ class ViewMover {
       }
       case ExprKind::GatherOp: {
         const auto* op = static_cast<const GatherOp*>(e);
-        const auto& dims = op->output(0)->as<TensorView>()->getLogicalDomain();
-        int64_t dim = 0;
-        for (int64_t i = 0; i < op->dim(); ++i) {
-          dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
-        }
         IrBuilder::create<GatherOp>(out->as<TensorView>(), now(op->lookup())->as<TensorView>(),
-                                    now(op->index())->as<TensorView>(), dim, op->exact());
+                                    now(op->index())->as<TensorView>(), dimAmongFactors(op),
+                                    op->exact());
+        return true;
+      }
+      case ExprKind::ScanOp: {
+        const auto* op = static_cast<const ScanOp*>(e);
+        IrBuilder::create<ScanOp>(op->op(), op->init(), dimAmongFactors(op), out->as<TensorView>(),
+                                  now(op->in())->as<TensorView>());
         return true;
       }
       default:
         return false;
     }
+  }
+
+  // Where the one dimension of an operation is.
+  template <class Op>
+  int64_t dimAmongFactors(const Op* op) const {
+    const Ids dims = logicalIds(op->output(0));
+    int64_t dim = 0;
+    for (int64_t i = 0; i < op->dim(); ++i) {
+      dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
+    }
+    return dim;
   }
 
   std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {

@@ -111,6 +111,27 @@ class SlicePusher {
     return of_in;
   }
 
+  // A part of a part.
+  static std::optional<Ranges> rangesOfSource(const TensorView* part, const Ranges& ranges) {
+    std::optional<Ranges> out = rangesOfSlice(part);
+    for (size_t d = 0; out.has_value() && d < ranges.size(); ++d) {
+      const Range& taken = ranges[d];
+      Range& of_source = (*out)[d];
+      if (taken.size == nullptr || of_source.size == nullptr) {
+        of_source = taken.size == nullptr ? of_source : taken;
+        continue;
+      }
+      if (!of_source.start->isConstInt() || !taken.start->isConstInt() ||
+          !taken.stop->isConstInt()) {
+        return std::nullopt; // a chain that grows
+      }
+      const int64_t first = of_source.start->intValue();
+      of_source = {IrBuilder::index(first + taken.start->intValue()),
+                   IrBuilder::index(first + taken.stop->intValue()), taken.size, taken.type};
+    }
+    return out;
+  }
+
   static bool isSupported(const Expr* e) {
     return e->kind() == ExprKind::FullOp ||
            (isByPosition(e) && e->kind() != ExprKind::ExpandOp && !isBoundary(e));
@@ -134,6 +155,10 @@ class SlicePusher {
       return !tv->isCpuScalar();
     }
     const Expr* e = tv->definition();
+    if (e != nullptr && e->kind() == ExprKind::SliceOp) {
+      const std::optional<Ranges> of_source = rangesOfSource(tv, ranges);
+      return of_source.has_value() && reaches(e->input(0)->as<TensorView>(), *of_source);
+    }
     if (takenOfStack(e, ranges) != nullptr) {
       return std::ranges::count_if(ranges, [](const Range& r) { return r.size != nullptr; }) == 1;
     }
@@ -155,6 +180,9 @@ class SlicePusher {
   TensorView* sliced(TensorView* tv, const Ranges& ranges) {
     if (takesAll(ranges)) {
       return tv;
+    }
+    if (!tv->isFusionInput() && tv->definition()->kind() == ExprKind::SliceOp) {
+      return sliced(tv->definition()->input(0)->as<TensorView>(), *rangesOfSource(tv, ranges));
     }
     if (TensorView* part = takenOfStack(tv->definition(), ranges)) {
       return part;

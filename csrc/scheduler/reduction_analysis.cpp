@@ -42,6 +42,18 @@ bool isOne(const IterDomain* id) {
   return id->isBroadcast() && !id->hasExpandedExtent();
 }
 
+// Something has one element along a dimension, as the parts of a pair have.
+bool padsOnes(const Fusion* fusion) {
+  return std::ranges::any_of(fusion->exprs(), [](const Expr* e) {
+    const auto dims =
+        e->kind() == ExprKind::PadOp ? logicalIds(e->output(0)) : std::vector<IterDomain*>();
+    return std::ranges::any_of(dims, [](const IterDomain* id) {
+      const auto* resize = tryAs<Resize>(id->definition());
+      return resize != nullptr && isOne(resize->in());
+    });
+  });
+}
+
 // Elements that fill no vector.
 bool isFew(const IterDomain* id) {
   return id->extent()->isConstInt() && id->extent()->intValue() * kRegisterBytes < kVectorBytes;
@@ -75,6 +87,15 @@ std::shared_ptr<const ReductionAnalysis> ReductionAnalysis::run(Fusion* fusion, 
   auto out = std::make_shared<ReductionAnalysis>();
   if (out->collect(fusion, why)) {
     return out;
+  }
+  if (padsOnes(fusion)) {
+    auto other = std::make_shared<ReductionAnalysis>();
+    other->reads_ones_anywhere_ = true;
+    std::string ignored;
+    if (other->collect(fusion, &ignored)) {
+      why->clear();
+      return other;
+    }
   }
   if (out->reductions.size() > 1 && out->partials.empty()) {
     auto joined = std::make_shared<ReductionAnalysis>();
@@ -273,8 +294,8 @@ void ReductionAnalysis::findCutDims(const std::vector<Expr*>& exprs) {
     }
     for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
       const auto* resize = tryAs<Resize>(id->definition());
-      if (resize != nullptr && isOne(resize->in())) {
-        continue; // which is read whatever the loops
+      if (resize != nullptr && reads_ones_anywhere_ && isOne(resize->in())) {
+        continue;
       }
       const IdGroup taken = resize == nullptr ? -1 : sizes_.group(resize->in());
       if (resize != nullptr && own.count(taken) == 0 && sizes_.group(id) != taken) {
@@ -589,9 +610,12 @@ bool ReductionAnalysis::leadsToReference(const Expr* e) const {
     return true;
   }
   const auto& logical = e->output(0)->as<TensorView>()->getLogicalDomain();
+  const bool in_row = std::ranges::any_of(logicalIds(e->input(0)), [&](const IterDomain* id) {
+    return !id->isBroadcast() && isReducedDim(id); // in the loops of which one is read
+  });
   return std::all_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
     const auto* resize = tryAs<Resize>(id->definition());
-    return resize == nullptr || isOne(resize->in()) ||
+    return resize == nullptr || (reads_ones_anywhere_ && isOne(resize->in()) && in_row) ||
            (isCut(resize->in()) && axisOf(resize->in()) >= 0);
   });
 }

@@ -208,6 +208,10 @@ class ReductionAnalysis {
   // What slices and pads take, by group of sizes: the axis that it becomes, -1 if it is none or if
   // there are several ways to come to it.
   std::unordered_map<IdGroup, IdGroup> cut_dims_;
+  // What has one element along a dimension that is padded is read as what is broadcast is, with
+  // loops that lack it, rather than in those of what it is padded to: statistics of a row whose
+  // pairs are taken apart and joined again (interleaved rotary embeddings) are broadcast as well.
+  bool reads_ones_anywhere_ = false;
   std::unordered_map<DomainNumber, std::vector<const Resize*>> resizes_to_;
   std::unordered_set<IdGroup> reduced_groups_;
   std::unordered_set<IdGroup> short_groups_;  // of those that are reduced

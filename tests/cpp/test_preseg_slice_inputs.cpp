@@ -44,6 +44,22 @@ outputs: t3
 )");
 }
 
+TEST_F(SliceInputs, APartOfWhatIsMadeOfPartsIsMadeOfSmallerOnes) {
+  TensorView* x = input({4, 16});
+  TensorView* gate = slice(x, std::vector<int64_t>{0, 8}, std::vector<int64_t>{4, 16});
+  TensorView* y = mul(firstColumns(x, 8), sigmoid(gate));
+  TensorView* half = slice(y, std::vector<int64_t>{0, 4}, std::vector<int64_t>{4, 8});
+  fusion_.addOutput(transpose(half, 0, 1));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i4] of [i4, i16] = slice(x0)
+t1 float32[i4, i4] of [i4, i16] = slice(x0)
+t2 float32[i4, i4] = sigmoid(t1)
+t3 float32[i4, i4] = mul(t0, t2)
+t4 float32[i4, i4] of [i4, i4] = Set(t3)
+outputs: t4
+)");
+}
+
 TEST_F(SliceInputs, APartOfAConstantIsASmallerOne) {
   TensorView* x = input({4, 3});
   TensorView* zeros = full({IrBuilder::index(4), IrBuilder::index(8)}, IrBuilder::create<Val>(0.0),
