@@ -20,10 +20,10 @@ namespace {
 constexpr int kMostRounds = 8;
 
 // What is computed of elements at the same position, or reduces whole dimensions, can be said with
-// any factors; a scan with those of the dimensions that it does not go along.
+// any factors.
 bool takesFactors(const Expr* e) {
   const auto* gather = tryAs<GatherOp>(e);
-  return !dependsOnSizes(e) || e->kind() == ExprKind::ReshapeOp || e->kind() == ExprKind::ScanOp ||
+  return !dependsOnSizes(e) || e->kind() == ExprKind::ReshapeOp ||
          (gather != nullptr && gather->exact());
 }
 
@@ -62,7 +62,8 @@ bool AxisFactors::solve(const Fusion* fusion, const std::unordered_set<const Ten
   const size_t known = opaque_.size();
   for (const Expr* e : fusion->exprs()) {
     if (e->kind() == ExprKind::ReshapeOp && !isOpaque(e)) {
-      if (addReshape(e)) {
+      // What stays as it is is no other tensor.
+      if (kept.count(e->output(0)->as<TensorView>()) == 0 && addReshape(e)) {
         solved_.push_back(e);
       } else {
         opaque_.insert(e);
@@ -114,19 +115,14 @@ void AxisFactors::addTensors(const Fusion* fusion,
         }
       }
     }
-    const auto fix = [&](const Val* tv, int64_t dim) {
-      const auto dims = logicalIds(tv);
-      classes_[static_cast<size_t>(find(numbered(dims.at(static_cast<size_t>(dim)))))].fixed = true;
-    };
     // What is looked up at any position is one dimension.
     if (const TensorView* table = lookedUpTensor(e)) {
-      for (const Val* tv : std::initializer_list<const Val*>{table, e->input(1), e->output(0)}) {
-        fix(tv, lookedUpDim(e));
+      const auto dim = static_cast<size_t>(lookedUpDim(e));
+      for (const TensorView* tv : {table, static_cast<const TensorView*>(e->input(1)),
+                                   static_cast<const TensorView*>(e->output(0))}) {
+        const auto dims = logicalIds(tv);
+        classes_[static_cast<size_t>(find(numbered(dims.at(dim))))].fixed = true;
       }
-    }
-    if (const auto* scan = tryAs<ScanOp>(e)) {
-      fix(scan->in(), scan->dim());
-      fix(scan->out(), scan->dim());
     }
   }
   // One that stands for dimensions of several sizes cannot have the factors of all of them.

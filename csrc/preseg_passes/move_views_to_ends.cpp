@@ -166,7 +166,11 @@ std::unordered_set<const Expr*> partsAtEnds(const Fusion* fusion) {
 class ViewMover {
  public:
   ViewMover(Fusion* fusion, const std::unordered_set<const TensorView*>& kept, MovedViews& moved)
-      : fusion_(fusion), ends_(partsAtEnds(fusion)), factors_(fusion, kept, ends_), moved_(moved) {
+      : fusion_(fusion),
+        kept_(kept),
+        ends_(partsAtEnds(fusion)),
+        factors_(fusion, kept, ends_),
+        moved_(moved) {
     reshapes_.insert(factors_.solved().begin(), factors_.solved().end());
   }
 
@@ -371,31 +375,18 @@ class ViewMover {
       }
       case ExprKind::GatherOp: {
         const auto* op = static_cast<const GatherOp*>(e);
+        const auto& dims = op->output(0)->as<TensorView>()->getLogicalDomain();
+        int64_t dim = 0;
+        for (int64_t i = 0; i < op->dim(); ++i) {
+          dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
+        }
         IrBuilder::create<GatherOp>(out->as<TensorView>(), now(op->lookup())->as<TensorView>(),
-                                    now(op->index())->as<TensorView>(), dimAmongFactors(op),
-                                    op->exact());
-        return true;
-      }
-      case ExprKind::ScanOp: {
-        const auto* op = static_cast<const ScanOp*>(e);
-        IrBuilder::create<ScanOp>(op->op(), op->init(), dimAmongFactors(op), out->as<TensorView>(),
-                                  now(op->in())->as<TensorView>());
+                                    now(op->index())->as<TensorView>(), dim, op->exact());
         return true;
       }
       default:
         return false;
     }
-  }
-
-  // Where the one dimension of an operation is.
-  template <class Op>
-  int64_t dimAmongFactors(const Op* op) const {
-    const Ids dims = logicalIds(op->output(0));
-    int64_t dim = 0;
-    for (int64_t i = 0; i < op->dim(); ++i) {
-      dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
-    }
-    return dim;
   }
 
   std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {
@@ -413,7 +404,8 @@ class ViewMover {
     auto* made = instead_.at(returned)->as<TensorView>();
     const bool is_reordered =
         returned->domain()->hasAllocation() || made->domain()->hasAllocation();
-    if (!is_reordered && made->isFusionOutput() && made_.count(made) != 0) {
+    if (!is_reordered && made->isFusionOutput() && made_.count(made) != 0 &&
+        kept_.count(made) == 0) {
       fusion_->removeOutput(returned); // both are the same memory
       returned->setMemoryType(MemoryType::Local);
       moved_.makeInstead(returned, made);
@@ -450,6 +442,7 @@ class ViewMover {
   }
 
   Fusion* fusion_;
+  const std::unordered_set<const TensorView*>& kept_;
   const std::unordered_set<const Expr*> ends_;
   const AxisFactors factors_;
   std::unordered_set<const Expr*> reshapes_;

@@ -73,7 +73,7 @@ class ScanAxisAnalysis {
         return follows_ ? "" : e->opName() + " is not elementwise";
       case ExprKind::LoadStoreOp: {
         const bool plain = static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
-                           (follows_ || !e->output(0)->as<TensorView>()->hasRoot());
+                           !e->output(0)->as<TensorView>()->hasRoot();
         return plain ? "" : e->opName() + " is not elementwise";
       }
       case ExprKind::ScanOp:
@@ -84,18 +84,6 @@ class ScanAxisAnalysis {
       default:
         return e->opName() + " is not elementwise";
     }
-  }
-
-  // The dimension of a tensor that is the one of the scans; null if it is broadcast along that.
-  IterDomain* scanAxisOf(const TensorView* tv) const {
-    const IterDomain* axis =
-        first_->output(0)->as<TensorView>()->getLogicalDomain()[static_cast<size_t>(dim())];
-    for (IterDomain* id : logicalIds(tv)) {
-      if (!id->isBroadcast() && isSame(id, axis)) {
-        return id;
-      }
-    }
-    return nullptr;
   }
 
   // Tensors that must be in memory, but are computed here, or must be written whole before they are
@@ -127,25 +115,25 @@ class ScanAxisAnalysis {
     return out;
   }
 
-  // Its dimensions are those of the first one, in their order; or in any, if tensors follow its
-  // loops, and without some that it may lack.
+  // Its dimensions are those of the first one in their order, but for some that it may lack.
   bool fitsLoops(const TensorView* tv, bool may_lack_some) const {
     const auto& wanted = first_->output(0)->as<TensorView>()->getLogicalDomain();
     const auto ids = logicalIds(tv);
-    if (!follows_) {
-      return ids.size() == wanted.size() &&
-             std::equal(ids.begin(), ids.end(), wanted.begin(),
+    if (ids.size() == wanted.size()) {
+      return std::equal(ids.begin(), ids.end(), wanted.begin(),
                         [&](const IterDomain* id, const IterDomain* of_first) {
                           return id->isBroadcast() || isSame(id, of_first);
                         });
     }
-    std::unordered_set<const IterDomain*> taken;
-    const bool are_known = std::ranges::all_of(ids, [&](const IterDomain* id) {
-      const auto of_first =
-          std::ranges::find_if(wanted, [&](const IterDomain* other) { return isSame(id, other); });
-      return id->isBroadcast() || (of_first != wanted.end() && taken.insert(*of_first).second);
-    });
-    return are_known && (may_lack_some || ids.size() == wanted.size());
+    auto next = wanted.begin();
+    return may_lack_some && std::ranges::all_of(ids, [&](const IterDomain* id) {
+             if (id->isBroadcast()) {
+               return true;
+             }
+             next = std::find_if(next, wanted.end(),
+                                 [&](const IterDomain* other) { return isSame(id, other); });
+             return next != wanted.end() && next++ != wanted.end();
+           });
   }
 
   // Something is read along several dimensions, whose loops it can't have.
@@ -334,9 +322,9 @@ namespace {
 
 class GreedyChooser {
  public:
-  GreedyChooser(const Fusion* fusion, const ScanAxisAnalysis& axis, SchedulerRuntimeInfo& info)
-      : fusion_(fusion), axis_(axis), info_(info), dim_(static_cast<size_t>(axis.dim())) {
-    const auto& logical = axis.first()->output(0)->as<TensorView>()->getLogicalDomain();
+  GreedyChooser(const Fusion* fusion, const Expr* first, int64_t dim, SchedulerRuntimeInfo& info)
+      : fusion_(fusion), info_(info), dim_(static_cast<size_t>(dim)) {
+    const auto& logical = first->output(0)->as<TensorView>()->getLogicalDomain();
     for (size_t i = 0; i < logical.size(); ++i) {
       (i == dim_ ? extent_ : scans_) *= info.sizeOf(logical[i]);
     }
@@ -421,7 +409,9 @@ class GreedyChooser {
 
   // The dimension of a tensor that has all of them; null if it has not.
   IterDomain* dimensionOf(const TensorView* tv) const {
-    return logicalIds(tv).size() == rank_ ? axis_.scanAxisOf(tv) : nullptr;
+    const auto logical = logicalIds(tv);
+    const bool has_all = logical.size() == rank_ && !logical[dim_]->isBroadcast();
+    return has_all ? logical[dim_] : nullptr;
   }
 
   // The largest access along the dimension, in elements.
@@ -435,7 +425,6 @@ class GreedyChooser {
   }
 
   const Fusion* fusion_;
-  const ScanAxisAnalysis& axis_;
   SchedulerRuntimeInfo& info_;
   size_t dim_;
   size_t rank_ = 0;
@@ -591,7 +580,7 @@ class SharedScans {
 ChosenParams GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                 HeuristicCache*) const {
   const ScanAxisAnalysis axis(fusion);
-  return GreedyChooser(fusion, axis, info).run();
+  return GreedyChooser(fusion, axis.first(), axis.dim(), info).run();
 }
 
 void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {

@@ -53,26 +53,6 @@ outputs: t3
   EXPECT_EQ(moved.outputs[0].made, moved.outputs[1].made);
 }
 
-TEST_F(MoveViewsToEnds, AScanGoesAlongOneOfThem) {
-  TensorView* x = input({2, 12, 10});
-  TensorView* chunks = permute(reshape(exp(x), {2, 3, 4, 2, 5}), {0, 3, 1, 2, 4});
-  fusion_.addOutput(cumsum(chunks, 3));
-  move();
-  EXPECT_EQ(text(), R"(t0 float32[i2, i3, i4, i2, i5] = exp(x1)
-t1 float32[i2, i2, i3, i4, i5] of [i2, i3, i4, i2, i5] = Set(t0)
-t2 float32[i2, i2, i3, i4, i5] = scan(t1)
-outputs: t2
-)");
-}
-
-TEST_F(MoveViewsToEnds, AScannedDimensionIsNotSplit) {
-  TensorView* x = input({2, 12});
-  fusion_.addOutput(reshape(cumsum(x, 1), {2, 3, 4}));
-  const std::string before = text();
-  move();
-  EXPECT_EQ(text(), before);
-}
-
 TEST_F(MoveViewsToEnds, SlicesAtTheEndTakeWhatWasMerged) {
   TensorView* x = input({2, 12, 5});
   TensorView* v = reshape(x, {2, 4, 15});

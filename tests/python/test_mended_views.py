@@ -310,3 +310,51 @@ def test_what_was_expanded_to_one_is_expanded_again() -> None:
     values = torch.arange(49.0, device=DEVICE).reshape(7, 7)
     (out,) = fd.execute([values])
     torch.testing.assert_close(out, values[5, 4].expand(8, 8))
+
+
+# ------------------------------------------------------- what is written to an input, in a shape
+
+
+def statistics_in_another_shape(fd: FusionDefinition) -> None:
+    x, z, w = (fd.define_tensor(shape, contiguity=True) for shape in ([8, 7], [4, 2], [10]))
+    fd.add_output(fd.ops.exp(w))
+    fd.add_output(fd.ops.reshape(fd.ops.sum(x, [1]), [4, 2]), z)
+
+
+def an_input_that_another_kernel_reads(fd: FusionDefinition) -> None:
+    x, y = (fd.define_tensor(shape, contiguity=True) for shape in ([6, 4], [24]))
+    fd.add_output(fd.ops.sum(x, [1]))
+    fd.add_output(fd.ops.reshape(y, [6, 4]), x)
+
+
+def returned_in_another_shape(fd: FusionDefinition) -> None:
+    x, buffer = (fd.define_tensor([8, 3], contiguity=True) for _ in range(2))
+    t = fd.ops.mul(x, 2.0)
+    fd.add_output(fd.ops.reshape(t, [24]))
+    fd.add_output(fd.ops.min(t, [0, 1]))
+    fd.add_output(t, buffer)
+
+
+def test_a_sum_is_written_to_an_input_of_another_shape() -> None:
+    x, z, w = (torch.randn(*shape, device=DEVICE) for shape in ((8, 7), (4, 2), (10,)))
+    (out,) = define(statistics_in_another_shape).execute([x, z, w])
+    torch.testing.assert_close(out, w.exp())
+    torch.testing.assert_close(z, x.sum(1).view(4, 2))
+
+
+def test_an_input_is_replaced_by_a_view_of_another_one() -> None:
+    x, y = torch.randn(6, 4, device=DEVICE), torch.randn(24, device=DEVICE)
+    expected = x.sum(1)
+    (out,) = define(an_input_that_another_kernel_reads).execute([x, y])
+    torch.testing.assert_close(out, expected)
+    torch.testing.assert_close(x, y.view(6, 4), rtol=0, atol=0)
+
+
+def test_what_is_written_to_an_input_is_returned_in_another_shape() -> None:
+    x, buffer = (torch.randn(8, 3, device=DEVICE) for _ in range(2))
+    flat, least = define(returned_in_another_shape).execute([x, buffer])
+    torch.testing.assert_close(buffer, x * 2, rtol=0, atol=0)
+    torch.testing.assert_close(flat, (x * 2).flatten(), rtol=0, atol=0)
+    torch.testing.assert_close(least, (x * 2).min(), rtol=0, atol=0)
+    buffer.zero_()
+    torch.testing.assert_close(flat, (x * 2).flatten(), rtol=0, atol=0)

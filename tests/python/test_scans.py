@@ -311,32 +311,3 @@ def test_places_of_tokens(machine: str) -> None:
 @pytest.mark.parametrize("shape", [(3, 33), (160, 33)])
 def test_segment_sums(shape: tuple[int, ...], machine: str) -> None:
     check_one_kernel(segment_sums, segment_sums_of_torch, [values("cumsum", shape)])
-
-
-def chunked_decays(o: Any, x: Any, keys: Any) -> list[Any]:
-    """Gated linear attention: sums of the gates within chunks, and the keys that they scale."""
-    batch, length, heads, width = 2, 48, 3, 8
-
-    def chunks(x: Any) -> Any:
-        return o.permute(o.reshape(x, [batch, length // 16, 16, heads, width]), [0, 3, 1, 2, 4])
-
-    sums = o.cumsum(chunks(o.neg(o.abs(x))), -2)
-    return [sums, o.mul(chunks(keys), o.exp(sums))]
-
-
-@pytest.mark.parametrize(
-    "machine", [pytest.param("h200", marks=pytest.mark.machine("h200")), "own"]
-)
-def test_scans_of_chunks_of_heads(machine: str) -> None:
-    """Views between an input and a scan carry no work."""
-    x, keys = values("cumsum", (2, 48, 24)), values("cumsum", (2, 48, 24))
-    with FusionDefinition() as fd:
-        tensors = [fd.from_pytorch(each, static_sizes=True) for each in (x, keys)]
-        for out in chunked_decays(fd.ops, *tensors):
-            fd.add_output(out)
-    sums, scaled = fd.execute([x, keys])
-    assert [each.scheduler for each in explain(fd, [x, keys]).segments] == ["greedy"]
-    of_chunks, wide = (t.double().view(2, 3, 16, 3, 8).permute(0, 3, 1, 2, 4) for t in (x, keys))
-    expected = (-of_chunks.abs()).cumsum(-2)
-    expect(sums, expected)
-    expect(scaled, wide * expected.exp())
