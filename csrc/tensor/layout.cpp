@@ -134,12 +134,15 @@ Shape allocationStrides(const TensorView* tv, const TensorLayout& layout,
     }
   }
 
+  // One element that a scatter stores goes to any position.
+  const auto* store = tryAs<ScatterStoreOp>(tv->definition());
+  const IterDomain* any = store == nullptr ? nullptr : logical[static_cast<size_t>(store->dim())];
   Shape strides(allocation.size());
   Shape extents(allocation.size());
   int64_t expected = 1;
   for (size_t i = allocation.size(); i-- > 0;) {
     extents[i] = map.extent(allocation[i]);
-    if (extents[i] == 1) {
+    if (extents[i] == 1 && allocation[i] != any) {
       strides[i] = expected;
       continue;
     }

@@ -337,3 +337,39 @@ def test_results_written_into_other_inputs() -> None:
     first = x.scatter(1, index, src)
     fd.execute([x, index, src, other])
     assert_all_same([other, x], [first, first.scatter(1, LONG - 1 - index, 2.0)])
+
+
+@pytest.mark.parametrize("source", ["an input", "computed", "the tensor itself", "a number"])
+@pytest.mark.parametrize("index_is_computed", [False, True])
+@pytest.mark.parametrize(
+    "sizes, positions, dim",
+    [
+        ((4, 5), (1, 3), 0),
+        ((4, 5), (2, 3), 0),
+        ((3, 4, 5), (2, 1, 3), 1),
+        ((2, 9, 4, 8), (2, 1, 3, 8), 1),
+    ],
+)
+def test_one_position_of_fewer_lines(
+    sizes: tuple[int, ...],
+    positions: tuple[int, ...],
+    dim: int,
+    index_is_computed: bool,
+    source: str,
+) -> None:
+    """Lines are as far apart as those of the tensor, also if one element of each is written."""
+    table, values = numbers(*sizes), numbers(*positions, seed=1)
+    index = different(*positions, dim=dim, bound=sizes[dim])
+
+    def ops(fd: FusionDefinition, t: Any, i: Any, v: Any) -> list[Any]:
+        i = fd.ops.sub(fd.ops.add(i, 1), 1) if index_is_computed else i
+        src = {"an input": v, "the tensor itself": t, "a number": None}.get(source)
+        if source == "computed":
+            src = fd.ops.neg(v)
+        return [fd.ops.scatter(t, i, 7.0 if source == "a number" else src, dim)]
+
+    start = tuple(slice(0, n) for n in positions)
+    src = {"an input": values, "computed": -values, "the tensor itself": table[start]}.get(source)
+    written = torch.full_like(values, 7) if src is None else src
+    inputs = [table, index, values]
+    check(ops, inputs, [table.scatter(dim, index, written)])
