@@ -187,8 +187,12 @@ def graphs_of(
     for layer in [layer for name in sets for layer in SETS[name]]:
         if not takes(layer.name):
             continue
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu"), rows))
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                graphs = traced(layer.name, layer.function, layer.make(torch.device("cpu"), rows))
+        except Exception as error:  # it asks for values
+            print(f"{layer.name}: {str(error).splitlines()[0]}", file=sys.stderr)
+            continue
         for graph in graphs:
             graph.inputs = [untouched(each) for each in graph.inputs]
             yield graph

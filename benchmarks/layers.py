@@ -31,6 +31,7 @@ from typing import Any
 import report as reports
 import torch
 from aten import AtenGraph, define
+from blind_layer_cases import BLIND_LAYERS
 from cases import as_list, bytes_moved
 from further_layer_cases import FURTHER_LAYERS
 from layer_cases import LAYERS, Layer
@@ -46,6 +47,7 @@ SETS = {
     "known": LAYERS,
     "unseen": UNSEEN_LAYERS,
     "further": FURTHER_LAYERS,
+    "blind": BLIND_LAYERS,
     "regions": REGION_LAYERS,
     "model-regions": MODEL_REGION_LAYERS,
 }

@@ -111,6 +111,18 @@ def test_further_layers_are_right(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
 
 
+def test_blind_layers_are_right(tmp_path: Path) -> None:
+    """Rotated pairs of normed heads, parts of gated halves, scans of chunks, adjusted logits."""
+    chosen = "LTX,Boltz,Mamba-2 segment,gated linear,in-batch softmax"
+    options = ["--set", "blind", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
+    result = run(*options, script="layers.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    assert len(rows) == 10
+    # Backward, scans go from the end on, which the graphs of torch say by flips.
+    assert all("_rev" in row["error"] for row in rows if "error" in row)
+
+
 def test_layers_in_other_forms_take_as_few_kernels() -> None:
     """Tokens that are flattened, heads that are split, dimensions of size 1; behind a product."""
     command = [sys.executable, FOLDER / "forms.py", "--only", "^MoE router 8|^Qwen3|^GPT-J"]
