@@ -133,6 +133,10 @@ def define(graph: AtenGraph) -> FusionDefinition:
         for node in nodes:
             if node.op == "placeholder":
                 values[node] = fd.from_pytorch(next(inputs), static_sizes=True)
+            elif node.op == "get_attr":
+                constant = getattr(graph.module, node.target)
+                dtype = DTYPES[constant.dtype]
+                values[node] = fd.ops.full(list(constant.shape), constant.item(), dtype)
             elif node.op == "output":
                 for each in node.args[0]:
                     is_view = storage_of(each) in storages
@@ -250,17 +254,30 @@ class Writer:
         return self._reduce("max", [self.ops.cast(x, DataType.Int32), *rest])
 
     def _max(self, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        return self._extreme("max", x, dim, keepdim)
+
+    def _min(self, x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        return self._extreme("min", x, dim, keepdim)
+
+    def _argmax(self, x: Any, dim: int, keepdim: bool = False) -> Any:
+        return self._extreme("max", x, dim, keepdim)[1]
+
+    def _argmin(self, x: Any, dim: int, keepdim: bool = False) -> Any:
+        return self._extreme("min", x, dim, keepdim)[1]
+
+    def _extreme(self, op: str, x: Any, dim: int | None, keepdim: bool) -> Any:
         """The values, and the first place of each: the least position of those that are equal."""
         shape = list(self.operands[0].shape)
+        of = getattr(self.ops, op)
         if dim is None:
-            return self.ops.max(x, list(range(len(shape))))
+            return of(x, list(range(len(shape))))
         dim %= len(shape)
-        largest = self.ops.max(x, [dim], keepdim=True)
+        found = of(x, [dim], keepdim=True)
         places = self.ops.iota(shape[dim], 0, 1, DataType.Int)
         places = self.ops.broadcast(places, [d != dim for d in range(len(shape))])
-        places = self.ops.where(self.ops.eq(x, largest), places, shape[dim])
+        places = self.ops.where(self.ops.eq(x, found), places, shape[dim])
         places = self.ops.min(places, [dim], keepdim=True)
-        both = [largest, places]
+        both = [found, places]
         return both if keepdim else [self.ops.squeeze(each, [dim]) for each in both]
 
     def _var_mean(

@@ -25,7 +25,11 @@ namespace nvfuser {
 
 namespace {
 
-constexpr double kMostFactor = 0x1p24;
+constexpr double kMostFactor = 0x1p24; // and its reciprocal the least
+
+bool isModerate(double factor) {
+  return std::abs(factor) <= kMostFactor && std::abs(factor) >= 1 / kMostFactor;
+}
 
 const LibraryOp* productOf(const Expr* e) {
   const auto* op = tryAs<LibraryOp>(e);
@@ -44,9 +48,7 @@ std::optional<WithConstant> scaledBy(const Val* v) {
     split =
         is_divisor ? std::optional(WithConstant{1 / split->constant, split->other}) : std::nullopt;
   }
-  const bool is_moderate = split.has_value() && std::abs(split->constant) <= kMostFactor &&
-                           std::abs(split->constant) >= 1 / kMostFactor;
-  return is_moderate ? split : std::nullopt;
+  return split.has_value() && isModerate(split->constant) ? split : std::nullopt;
 }
 
 class ProductScaler : public Rewriter {
@@ -77,9 +79,9 @@ class ProductScaler : public Rewriter {
     auto* out = e->output(0)->as<TensorView>();
     const bool has_bias = product->op() == LibraryOpType::Linear && operands[2] != nullptr;
     const std::optional<Scaled> reader = has_bias ? std::nullopt : scaledResult(out);
-    if (reader.has_value()) {
-      factor *= reader->factor;
-    } else if (operands == product->operands()) {
+    factor *= reader.has_value() ? reader->factor : 1;
+    const bool is_scaled = reader.has_value() || operands != product->operands();
+    if (!is_scaled || !isModerate(factor)) {
       return;
     }
     TensorView* scaled = remade(product, operands, factor);

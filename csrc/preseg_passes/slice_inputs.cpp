@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -46,7 +47,9 @@ bool takesAll(const Ranges& ranges) {
 
 class SlicePusher {
  public:
-  SlicePusher(Fusion* fusion, Expr* slice) : fusion_(fusion), slice_(slice) {}
+  // `through_slices`: what is sliced may be made of slices.
+  SlicePusher(Fusion* fusion, Expr* slice, bool through_slices)
+      : fusion_(fusion), slice_(slice), through_slices_(through_slices) {}
 
   void run() {
     auto* source = slice_->input(0)->as<TensorView>();
@@ -155,7 +158,7 @@ class SlicePusher {
       return !tv->isCpuScalar();
     }
     const Expr* e = tv->definition();
-    if (e != nullptr && e->kind() == ExprKind::SliceOp) {
+    if (through_slices_ && e != nullptr && e->kind() == ExprKind::SliceOp) {
       const std::optional<Ranges> of_source = rangesOfSource(tv, ranges);
       return of_source.has_value() && reaches(e->input(0)->as<TensorView>(), *of_source);
     }
@@ -253,6 +256,7 @@ class SlicePusher {
 
   Fusion* fusion_;
   Expr* slice_;
+  const bool through_slices_;
   int operations_ = 0;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_;
 };
@@ -261,9 +265,20 @@ class SlicePusher {
 
 void sliceInputs(Fusion* fusion) {
   const std::vector<Expr*> exprs = fusion->exprs();
+  const auto is_slice = [](const Expr* e) { return e->kind() == ExprKind::SliceOp; };
+  // What is taken apart is made of parts of what it is made of. A chain of slices, each of which is
+  // the only reader of the one before, would be computed again and again.
+  std::unordered_set<const Val*> taken_apart;
+  for (const Expr* e : exprs) {
+    const std::vector<Expr*> readers =
+        is_slice(e) ? fusion->liveUses(e->input(0)) : std::vector<Expr*>();
+    if (readers.size() > 1 && std::ranges::all_of(readers, is_slice)) {
+      taken_apart.insert(e->input(0));
+    }
+  }
   for (Expr* e : exprs) {
-    if (e->kind() == ExprKind::SliceOp) {
-      SlicePusher(fusion, e).run();
+    if (is_slice(e)) {
+      SlicePusher(fusion, e, taken_apart.count(e->input(0)) != 0).run();
     }
   }
   fusion->removeDeadUses();

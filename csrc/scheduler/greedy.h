@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The greedy scheduler: scans and scatters, with the elementwise neighbours of the same shape.
+// The greedy scheduler: scans and scatters, with their elementwise neighbours. Those of scans may
+// lack dimensions, and follow the loops of the first scan; those of scatters have the same shape.
 //
 // A *scan* here is all that lies along the scan axis at one place of the other dimensions. One
 // thread takes a whole scan: for scatters of short rows, and where there are many scans and the

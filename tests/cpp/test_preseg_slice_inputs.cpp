@@ -50,14 +50,28 @@ TEST_F(SliceInputs, APartOfWhatIsMadeOfPartsIsMadeOfSmallerOnes) {
   TensorView* y = mul(firstColumns(x, 8), sigmoid(gate));
   TensorView* half = slice(y, std::vector<int64_t>{0, 4}, std::vector<int64_t>{4, 8});
   fusion_.addOutput(transpose(half, 0, 1));
+  fusion_.addOutput(transpose(firstColumns(y, 4), 0, 1));
   sliceInputs(&fusion_);
   EXPECT_EQ(text(), R"(t0 float32[i4, i4] of [i4, i16] = slice(x0)
 t1 float32[i4, i4] of [i4, i16] = slice(x0)
 t2 float32[i4, i4] = sigmoid(t1)
 t3 float32[i4, i4] = mul(t0, t2)
 t4 float32[i4, i4] of [i4, i4] = Set(t3)
-outputs: t4
+t5 float32[i4, i4] of [i4, i16] = slice(x0)
+t6 float32[i4, i4] of [i4, i16] = slice(x0)
+t7 float32[i4, i4] = sigmoid(t6)
+t8 float32[i4, i4] = mul(t5, t7)
+t9 float32[i4, i4] of [i4, i4] = Set(t8)
+outputs: t4 t9
 )");
+}
+
+TEST_F(SliceInputs, AChainOfSlicesStays) {
+  TensorView* y = exp(firstColumns(input({4, 16}), 8));
+  fusion_.addOutput(exp(firstColumns(y, 4)));
+  const std::string before = text();
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), before);
 }
 
 TEST_F(SliceInputs, APartOfAConstantIsASmallerOne) {
