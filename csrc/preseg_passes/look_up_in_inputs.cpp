@@ -156,9 +156,8 @@ class LookupMover {
       return nullptr;
     }
     const auto index = logicalIds(lookup_->input(1));
-    const bool is_one_of_each = index.size() == 2 && index[dim_]->isBroadcast() &&
-                                !index[dim_]->hasExpandedExtent() &&
-                                !index[1 - dim_]->isBroadcast();
+    const bool is_one_of_each =
+        index.size() == 2 && index[dim_]->isOne() && !index[1 - dim_]->isBroadcast();
     return is_one_of_each ? repeatedRow(tv) : nullptr;
   }
 

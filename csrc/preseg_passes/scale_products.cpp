@@ -72,7 +72,7 @@ class ProductScaler : public Rewriter {
     double factor = 1;
     for (size_t i = 0; i < 2; ++i) {
       if (const auto scaled = scaledOperand(operands[i]->as<TensorView>())) {
-        operands[i] = seenThrough(scaled->views, scaled->tensor);
+        operands[i] = recomputeViews(scaled->views, scaled->tensor);
         factor *= scaled->factor;
       }
     }
@@ -88,7 +88,7 @@ class ProductScaler : public Rewriter {
     if (!reader.has_value()) {
       take(out, scaled);
     } else {
-      take(reader->tensor, seenThrough(reader->views, scaled));
+      take(reader->tensor, recomputeViews(reader->views, scaled));
     }
   }
 
@@ -193,15 +193,6 @@ class ProductScaler : public Rewriter {
 
   Expr* onlyReader(const Val* v) const {
     return fusion_->liveUses(v).front();
-  }
-
-  static TensorView* seenThrough(const std::vector<Expr*>& views, TensorView* tv) {
-    for (const Expr* view : views) {
-      std::vector<Val*> inputs = view->inputs();
-      inputs.front() = tv;
-      tv = recompute(view->output(0)->as<TensorView>(), inputs);
-    }
-    return tv;
   }
 
   static TensorView* remade(const LibraryOp* product, const std::vector<Val*>& operands,

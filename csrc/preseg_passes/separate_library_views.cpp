@@ -23,13 +23,7 @@ void separateViewsForLibraryOps(Fusion* fusion) {
       if (!areNeededByOthers(fusion, views, op)) {
         continue;
       }
-      Val* copy = views.front()->input(0);
-      for (Expr* view : views) {
-        std::vector<Val*> inputs = view->inputs();
-        inputs.front() = copy;
-        copy = recompute(view->output(0)->as<TensorView>(), inputs);
-      }
-      replaced[operand] = copy;
+      replaced[operand] = recomputeViews(views, views.front()->input(0)->as<TensorView>());
     }
     if (!replaced.empty()) {
       copyExprWith(fusion, op, replaced);

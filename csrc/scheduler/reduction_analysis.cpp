@@ -38,10 +38,6 @@ bool isOnlySearched(const TensorView* tv, const IterDomain* id) {
   });
 }
 
-bool isOne(const IterDomain* id) {
-  return id->isBroadcast() && !id->hasExpandedExtent();
-}
-
 // Something has one element along a dimension, as the parts of a pair have.
 bool padsOnes(const Fusion* fusion) {
   return std::ranges::any_of(fusion->exprs(), [](const Expr* e) {
@@ -49,7 +45,7 @@ bool padsOnes(const Fusion* fusion) {
         e->kind() == ExprKind::PadOp ? logicalIds(e->output(0)) : std::vector<IterDomain*>();
     return std::ranges::any_of(dims, [](const IterDomain* id) {
       const auto* resize = tryAs<Resize>(id->definition());
-      return resize != nullptr && isOne(resize->in());
+      return resize != nullptr && resize->in()->isOne();
     });
   });
 }
@@ -294,7 +290,7 @@ void ReductionAnalysis::findCutDims(const std::vector<Expr*>& exprs) {
     }
     for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
       const auto* resize = tryAs<Resize>(id->definition());
-      if (resize != nullptr && reads_ones_anywhere_ && isOne(resize->in())) {
+      if (resize != nullptr && reads_ones_anywhere_ && resize->in()->isOne()) {
         continue;
       }
       const IdGroup taken = resize == nullptr ? -1 : sizes_.group(resize->in());
@@ -615,7 +611,7 @@ bool ReductionAnalysis::leadsToReference(const Expr* e) const {
   });
   return std::all_of(logical.begin(), logical.end(), [&](const IterDomain* id) {
     const auto* resize = tryAs<Resize>(id->definition());
-    return resize == nullptr || (reads_ones_anywhere_ && isOne(resize->in()) && in_row) ||
+    return resize == nullptr || (reads_ones_anywhere_ && resize->in()->isOne() && in_row) ||
            (isCut(resize->in()) && axisOf(resize->in()) >= 0);
   });
 }

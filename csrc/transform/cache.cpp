@@ -110,6 +110,15 @@ TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs) {
   return copy;
 }
 
+TensorView* recomputeViews(const std::vector<Expr*>& views, TensorView* tv) {
+  for (const Expr* view : views) {
+    std::vector<Val*> inputs = view->inputs();
+    inputs.front() = tv;
+    tv = recompute(view->output(0)->as<TensorView>(), inputs);
+  }
+  return tv;
+}
+
 TensorView* TensorView::cacheBefore(LoadStoreOpType op) {
   NVF_CHECK(definition() != nullptr && !isFusionInput(), "Error adding cache_before of ",
             describeLoops(this),

@@ -22,4 +22,8 @@ TensorView* newTensorLike(TensorView* tv);
 // definition has) and writes the returned new tensor.
 TensorView* recompute(TensorView* tv, const std::vector<Val*>& inputs);
 
+// Views one of the other, in topological order, a second time: of `tv`, where the first one reads
+// another tensor. Returns the last one, or `tv` if there is none.
+TensorView* recomputeViews(const std::vector<Expr*>& views, TensorView* tv);
+
 } // namespace nvfuser

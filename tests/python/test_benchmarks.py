@@ -76,13 +76,17 @@ def test_unknown_case_is_named() -> None:
     assert "no_such_case" in result.stderr
 
 
+def rows_of_layers(tmp_path: Path, chosen: str, *options: str) -> list[dict[str, Any]]:
+    named = ["--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
+    result = run(*options, *named, script="layers.py")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return json.loads((tmp_path / "layers.json").read_text())["rows"]
+
+
 def test_layers_are_right_whoever_spells_them(tmp_path: Path) -> None:
     """Graphs of torch's operations: losses with gathers and scatters, rotations, norms, a step."""
     chosen = "cross entropy 32,group norm SiLU 320,torchtune,GPT-J,norm ReLU 512 7,one tensor,GPT-2"
-    options = ["--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
-    result = run(*options, script="layers.py")
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    rows = rows_of_layers(tmp_path, chosen)
     assert len(rows) == 15
     assert not [row for row in rows if "error" in row]
     kernels = {row["name"]: row["kernels"] for row in rows}
@@ -92,10 +96,7 @@ def test_layers_are_right_whoever_spells_them(tmp_path: Path) -> None:
 def test_unseen_layers_are_right(tmp_path: Path) -> None:
     """Lookups, rotations, cells, clipped losses, routing, fp8 blocks, packed integers, a step."""
     chosen = "BERT,vision rope,GRU,WaveNet,VAE,GIoU,PPO,router,repetition,fp8 of b,GPTQ,Adafactor"
-    options = ["--set", "unseen", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
-    result = run(*options, script="layers.py")
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    rows = rows_of_layers(tmp_path, chosen, "--set", "unseen")
     assert len(rows) == 21
     assert not [row for row in rows if "error" in row]
 
@@ -103,10 +104,7 @@ def test_unseen_layers_are_right(tmp_path: Path) -> None:
 def test_further_layers_are_right(tmp_path: Path) -> None:
     """Statistics of flattened pixels, spectra, a loss of policies."""
     chosen = "AdaIN,Whisper log,GRPO"
-    options = ["--set", "further", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
-    result = run(*options, "--form", "first", script="layers.py")
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    rows = rows_of_layers(tmp_path, chosen, "--set", "further", "--form", "first")
     assert len(rows) == 5
     assert not [row for row in rows if "error" in row]
 
@@ -114,10 +112,7 @@ def test_further_layers_are_right(tmp_path: Path) -> None:
 def test_blind_layers_are_right(tmp_path: Path) -> None:
     """Rotated pairs of normed heads, parts of gated halves, scans of chunks, adjusted logits."""
     chosen = "LTX,Boltz,Mamba-2 segment,gated linear,in-batch softmax"
-    options = ["--set", "blind", "--layers", chosen, "--no-peers", "--plan", "--out", tmp_path]
-    result = run(*options, script="layers.py")
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = json.loads((tmp_path / "layers.json").read_text())["rows"]
+    rows = rows_of_layers(tmp_path, chosen, "--set", "blind")
     assert len(rows) == 10
     # Backward, scans go from the end on, which the graphs of torch say by flips.
     assert all("_rev" in row["error"] for row in rows if "error" in row)
