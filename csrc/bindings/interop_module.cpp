@@ -197,7 +197,7 @@ PyObject* outputs(PyObject*, PyObject* object) {
       sizes[0] -= 1;
       desc.sizes = sizes;
       allocator.returnView(2, 0, array.strides[0], desc);
-      allocator.returnSame(3, 1, std::nullopt);
+      allocator.returnSame(3, 1, 0, std::nullopt);
       void* memory = allocator.allocateWorkspace(1000, array.device);
       NVF_ERROR(reinterpret_cast<uintptr_t>(memory) % 256 == 0);
       allocator.releaseWorkspace(memory, array.device);

@@ -82,11 +82,11 @@ void PyOutputAllocator::returnView(size_t position, size_t input, int64_t offset
   put(position, newView(arguments_[input], desc.sizes, desc.strides, offset));
 }
 
-void PyOutputAllocator::returnSame(size_t position, size_t other,
+void PyOutputAllocator::returnSame(size_t position, size_t other, int64_t offset,
                                    const std::optional<TensorDesc>& seen) {
   const GilHolder gil;
   NVF_ERROR(other < count_, "output ", position, " is to be one that is not there");
-  put(position, seen.has_value() ? newView(output(other).get(), seen->sizes, seen->strides, 0)
+  put(position, seen.has_value() ? newView(output(other).get(), seen->sizes, seen->strides, offset)
                                  : PyRef(output(other)));
 }
 

@@ -48,7 +48,8 @@ class PyOutputAllocator : public OutputAllocator {
   void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) override;
   void returnInput(size_t position, size_t input) override;
   void returnView(size_t position, size_t input, int64_t offset, const TensorDesc& desc) override;
-  void returnSame(size_t position, size_t other, const std::optional<TensorDesc>& seen) override;
+  void returnSame(size_t position, size_t other, int64_t offset,
+                  const std::optional<TensorDesc>& seen) override;
   void* allocateWorkspace(size_t bytes, Device device) override;
   void releaseWorkspace(void* memory, Device device) override;
 

@@ -298,7 +298,7 @@ void LaunchPlan::run(std::span<const ArgView> args, OutputAllocator& allocator, 
     if (result.kind == Result::Kind::Same) {
       const std::optional<TensorDesc> seen =
           result.shape == nullptr ? std::nullopt : std::optional(result.shape->desc(device));
-      allocator.returnSame(result.position, result.source, seen);
+      allocator.returnSame(result.position, result.source, result.offset, seen);
     }
   }
 }

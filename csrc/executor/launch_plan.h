@@ -74,7 +74,7 @@ class LaunchPlan {
     Kind kind;
     uint32_t position;
     uint32_t source;    // value (New, Made), argument (Input, View), position (Same)
-    int64_t offset = 0; // of a View, in elements
+    int64_t offset = 0; // of a View, or of a Same in the memory of the other; in elements
     const OutputShape* shape = nullptr; // of New, Made and View; of Same if it is another one
     uint32_t first_step = 0;            // New: it is allocated before this step
   };

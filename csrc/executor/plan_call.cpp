@@ -742,7 +742,8 @@ void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
     computed[trimmed.kept[k]] = k;
   }
   std::unordered_map<const Val*, uint32_t> given; // position of each tensor of the definition
-  std::unordered_map<uint32_t, uint32_t> made;    // and of each value that is made for one
+  // Of each value that is made for one: the first of those that begin where it does.
+  std::unordered_map<uint32_t, size_t> made;
   uint32_t position = 0;
   using Kind = LaunchPlan::Result::Kind;
   for (size_t i = 0; i < roles.role.size(); ++i) {
@@ -770,19 +771,34 @@ void Planner::Call::addResults(const Roles& roles, const Trimmed& trimmed,
       const size_t k = computed.at(i);
       result.source = value_of.at(concrete.outputs[k]);
       result.shape = shapeOf(result.source);
-      if (k < concrete.returned.size() && concrete.returned[k] != nullptr) {
-        plan->shapes.push_back(denseOutput(concrete.returned[k], evaluator));
+      if (k < concrete.returned.size() && concrete.returned[k].tensor != nullptr) {
+        const int64_t storage_elements = result.shape->storage_elements;
+        plan->shapes.push_back(denseOutput(concrete.returned[k].tensor, evaluator));
         result.shape = &plan->shapes.back();
+        if (const Val* offset = concrete.returned[k].offset; offset != nullptr) {
+          result.offset = evaluator.evaluateInt(offset);
+        }
+        if (result.offset == 0) { // it may stand for all that is made
+          plan->shapes.back().storage_elements = storage_elements;
+        }
       }
-      // The same tensor in another shape.
-      if (const auto first = made.emplace(result.source, position); !first.second) {
-        result.kind = Kind::Same;
-        result.source = first.first->second;
+      if (result.offset == 0) {
+        made.emplace(result.source, plan->results.size());
       }
     }
     given.emplace(v, position);
     plan->results.push_back(result);
     ++position;
+  }
+  // The same tensor in another shape, or parts of it.
+  for (size_t i = 0; i < plan->results.size(); ++i) {
+    LaunchPlan::Result& result = plan->results[i];
+    const auto first = result.kind == Kind::New ? made.find(result.source) : made.end();
+    if (first != made.end() && first->second != i) {
+      result.kind = Kind::Same;
+      result.source = plan->results[first->second].position;
+    }
+    NVF_ERROR(result.kind != Kind::New || result.offset == 0, "a part is of nothing");
   }
 }
 

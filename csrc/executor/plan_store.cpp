@@ -32,7 +32,7 @@ namespace nvfuser {
 namespace {
 
 // Increase with every change of the layout that the build would not tell apart.
-constexpr const char* kFormat = "nvfuser plan 7";
+constexpr const char* kFormat = "nvfuser plan 8";
 constexpr uint32_t kNoShape = UINT32_MAX;
 constexpr int64_t kMostElements = int64_t{1} << 48; // of a tensor: more than any memory holds
 
@@ -409,7 +409,10 @@ void checkResults(const LaunchPlan& plan) {
       bytes[result.source] = at_position[result.position] = bytesOf(*result.shape);
     } else if (result.kind == Kind::Same && result.shape != nullptr) {
       const auto other = at_position.find(result.source);
-      Reader::require(other != at_position.end() && bytesOf(*result.shape) <= other->second);
+      const auto offset =
+          static_cast<size_t>(result.offset * dataTypeSizeBits(result.shape->dtype)) / 8;
+      Reader::require(other != at_position.end() && result.offset >= 0 &&
+                      offset + bytesOf(*result.shape) <= other->second);
     }
   }
   for (const LaunchPlan::View& part : plan.parts) {

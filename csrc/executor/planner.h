@@ -87,9 +87,8 @@ struct ConcreteFusion {
   bool overlap = false; // storage that is written is also seen through another argument
   // For the kept outputs of the definition, in order: the tensor that is returned or written.
   std::vector<TensorView*> outputs;
-  // What the caller gets for them, where kernels make it in another shape; else null. Empty: of
-  // none.
-  std::vector<const TensorView*> returned;
+  // What the caller gets for them of what kernels make. Empty: that.
+  std::vector<ReturnedView> returned;
   std::vector<std::unique_ptr<SegmentState>> segments;
   MovedViews views;
   std::vector<LibraryBoundary> boundaries;

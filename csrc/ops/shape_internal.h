@@ -20,6 +20,8 @@ TensorView* sliceTo(TensorView* in, const std::vector<Val*>& starts, const std::
 
 // True only if 0 <= start <= stop <= extent can be seen from how slice() normalizes positions.
 bool isNormalizedRange(const Val* start, const Val* stop, const Val* extent);
+// The constant that was given for a position of a slice, before it was limited to what is sliced.
+std::optional<int64_t> requestedPosition(const Val* position);
 
 // Widths per dimension, outermost first; `value` has the tensor's dtype. Sizes as above.
 TensorView* padBy(TensorView* in, const std::vector<Val*>& left, const std::vector<Val*>& right,

@@ -186,6 +186,18 @@ bool ops_utils::isNormalizedRange(const Val* start, const Val* stop, const Val* 
   return isBetween(start, start->container()->zeroVal(), extent) && isBetween(stop, start, extent);
 }
 
+std::optional<int64_t> ops_utils::requestedPosition(const Val* position) {
+  if (const auto constant = constInt(position); constant.has_value()) {
+    return constant;
+  }
+  const auto* e = tryAs<ElementwiseOp>(position->definition());
+  if (e == nullptr || (e->op() != OpType::Minimum && e->op() != OpType::Maximum)) {
+    return std::nullopt;
+  }
+  const auto requested = requestedPosition(e->in(0));
+  return requested.has_value() ? requested : requestedPosition(e->in(1));
+}
+
 TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,
                   const std::vector<Val*>& end_indices, const std::vector<Val*>& strides,
                   bool manual_normalization) {

@@ -36,6 +36,18 @@ TensorView* tensorInMemoryOf(const TensorView* source, const TensorDomain::Ids& 
   return tensorInMemory(logical, memory, contiguity, source->dtype());
 }
 
+void MovedViews::makeInstead(TensorView* output, TensorView* made, Val* offset) {
+  for (OutputView& view : outputs) {
+    if (view.made == output) {
+      view.made = made;
+      if (offset != nullptr) {
+        view.offset = view.offset == nullptr ? offset : IrBuilder::addExpr(view.offset, offset);
+      }
+    }
+  }
+  outputs.push_back({made, output, offset});
+}
+
 TensorView* sameMemoryAs(const TensorView* made) {
   TensorDomain::Ids logical;
   DimensionCopies of;

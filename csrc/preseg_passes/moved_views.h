@@ -31,11 +31,19 @@ struct InputView {
   std::vector<Val*> starts;
 };
 
-// An output that kernels make with other dimensions than it is returned with; both are dense in the
-// same order of memory. One that is made may be returned in several ways.
+// An output that kernels make with other dimensions than it is returned with, or as a part of a
+// tensor; both are dense in the same order of memory. One that is made may be returned in several
+// ways.
 struct OutputView {
   TensorView* made = nullptr;
   TensorView* returned = nullptr;
+  Val* offset = nullptr; // of the first element in what is made, in elements; null: 0
+};
+
+// What the caller gets for an output that kernels make.
+struct ReturnedView {
+  const TensorView* tensor = nullptr; // null: what is made
+  const Val* offset = nullptr;        // as in OutputView
 };
 
 // An output that kernels make, and that lies in one that is returned, which none of them makes. It
@@ -51,23 +59,25 @@ struct MovedViews {
   std::vector<InputView> inputs; // behind all inputs that are none
   std::vector<OutputView> outputs;
 
-  // What is made for a tensor that is returned.
-  TensorView* madeFor(TensorView* returned) const {
+  // How a tensor that is returned is made; null: as it is.
+  const OutputView* viewOf(const TensorView* returned) const {
     for (const OutputView& view : outputs) {
       if (view.returned == returned) {
-        return view.made;
+        return &view;
       }
     }
-    return returned;
+    return nullptr;
   }
 
-  // `made` is made instead of `output`, which is returned or was made for some that are.
-  void makeInstead(TensorView* output, TensorView* made) {
-    for (OutputView& view : outputs) {
-      view.made = view.made == output ? made : view.made;
-    }
-    outputs.push_back({made, output});
+  // What is made for a tensor that is returned.
+  TensorView* madeFor(TensorView* returned) const {
+    const OutputView* view = viewOf(returned);
+    return view == nullptr ? returned : view->made;
   }
+
+  // `made` is made instead of `output`, which is returned or was made for some that are, and which
+  // begins `offset` elements behind its first one (null: none).
+  void makeInstead(TensorView* output, TensorView* made, Val* offset = nullptr);
 };
 
 } // namespace nvfuser

@@ -121,9 +121,10 @@ void settleLayouts(PresegFusion& definition, const MachineModel* machine) {
     pass("compute before cats", [&] { computeBeforeCats(fusion); });
   }
   for (TensorView*& output : definition.outputs) {
-    TensorView* made = definition.views.madeFor(output);
-    definition.returned.push_back(made == output ? nullptr : output);
-    output = made;
+    const OutputView* view = definition.views.viewOf(output);
+    definition.returned.push_back(view == nullptr ? ReturnedView()
+                                                  : ReturnedView{output, view->offset});
+    output = view == nullptr ? output : view->made;
   }
 }
 

@@ -36,9 +36,8 @@ struct PresegFusion {
   MovedViews views = {};
   // Out: where kernels and libraries meet.
   std::vector<LibraryBoundary> boundaries = {};
-  // Out: for each output what the caller gets, where kernels make it in another shape; else null.
-  // Empty: of none.
-  std::vector<const TensorView*> returned = {};
+  // Out: for each output what the caller gets of what kernels make. Empty: that.
+  std::vector<ReturnedView> returned = {};
 };
 
 // Before schedulers are asked: how outputs lie in memory, and which views no kernel computes.

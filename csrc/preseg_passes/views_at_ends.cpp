@@ -7,12 +7,16 @@
 // * What is returned after a reshape, a squeeze or a broadcast of one element is made without it.
 //   If it is returned without it too, both are the same memory. So are an operand of a library and
 //   what is returned of it, also with permuted dimensions.
+// * Parts that are returned of one tensor, each of which is in one piece in its memory, are views
+// of
+//   it if they are all of it, or if it is returned too: the gradients of what was stacked.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
 #include <ir/exprs.h>
 #include <ir/logical_map.h>
 #include <ops/elementwise.h>
+#include <ops/shape_internal.h>
 #include <preseg_passes/input_bits.h>
 #include <preseg_passes/rewriter.h>
 
@@ -276,23 +280,133 @@ TensorView* permutedInMemory(const TensorView* returned) {
   return nullptr;
 }
 
+// A kernel may make it for the caller.
+bool isWhole(const TensorView* tv) {
+  return tv->definition() != nullptr && isInLogicalOrder(tv) &&
+         std::ranges::none_of(tv->getLogicalDomain(), &IterDomain::hasExpandedExtent);
+}
+
 // What is returned in another shape than it is computed in. Null: nothing, or it is no tensor that
 // a kernel could make for the caller.
 TensorView* madeBefore(const TensorView* returned) {
   const Expr* e = returned->definition();
-  const auto is_whole = [](const TensorView* tv) {
-    return tv->definition() != nullptr && isInLogicalOrder(tv) &&
-           std::ranges::none_of(tv->getLogicalDomain(), &IterDomain::hasExpandedExtent);
-  };
   if (TensorView* made = e == nullptr ? nullptr : permutedInMemory(returned);
-      made != nullptr && is_whole(made)) {
+      made != nullptr && isWhole(made)) {
     return made;
   }
   if (e == nullptr || !keepsElements(e)) {
     return nullptr;
   }
   auto* made = e->input(0)->as<TensorView>();
-  return is_whole(made) && is_whole(returned) ? made : nullptr;
+  return isWhole(made) && isWhole(returned) ? made : nullptr;
+}
+
+// The outermost dimension that is cut by a slice that cuts no other, if what it takes is in one
+// piece in memory.
+std::optional<size_t> cutDimension(const SliceOp* slice) {
+  const Ids& logical = slice->output(0)->as<TensorView>()->getLogicalDomain();
+  const Ids sliced = logicalIds(slice->input(0));
+  std::optional<size_t> cut;
+  for (size_t d = 0; d < logical.size(); ++d) {
+    if (logical[d]->definition() == nullptr) {
+      if (!cut.has_value() && !sliced[d]->extent()->isOneInt()) {
+        return std::nullopt; // pieces
+      }
+    } else if (cut.has_value()) {
+      return std::nullopt;
+    } else {
+      cut = d;
+    }
+  }
+  return cut;
+}
+
+// Slices that are returned of one tensor.
+using Slices = std::vector<const SliceOp*>;
+
+// One after the other, from the first element to the last one. Of a dimension of any size, several
+// are taken for all of it.
+bool areAllOf(const TensorView* made, const Slices& slices) {
+  const size_t dim = cutDimension(slices.front()).value();
+  std::vector<std::pair<int64_t, int64_t>> ranges;
+  for (const SliceOp* slice : slices) {
+    const auto start = ops_utils::requestedPosition(slice->starts()[dim]);
+    const auto stop = ops_utils::requestedPosition(slice->stops()[dim]);
+    if (cutDimension(slice) != dim || !start.has_value() || !stop.has_value()) {
+      return false;
+    }
+    ranges.emplace_back(*start, *stop);
+  }
+  std::ranges::sort(ranges);
+  int64_t next = 0;
+  for (const auto& [start, stop] : ranges) {
+    if (start != next) {
+      return false;
+    }
+    next = stop;
+  }
+  const Val* extent = made->getLogicalDomain()[dim]->extent();
+  return extent->isConstInt() ? extent->intValue() == next : slices.size() > 1;
+}
+
+// Behind the first element of what is sliced.
+Val* offsetOf(const SliceOp* slice) {
+  const size_t dim = cutDimension(slice).value();
+  const Ids sliced = logicalIds(slice->input(0));
+  Val* offset = slice->starts()[dim];
+  for (size_t d = dim + 1; d < sliced.size(); ++d) {
+    offset = IrBuilder::mulExpr(offset, sliced[d]->extent());
+  }
+  return offset;
+}
+
+// Whether there are any.
+bool viewParts(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
+               MovedViews& views) {
+  std::vector<TensorView*> taken_apart;
+  std::unordered_map<const TensorView*, Slices> slices_of;
+  const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
+  for (const Val* v : fusion->outputs()) {
+    const auto* returned = v->as<TensorView>();
+    const auto* slice = tryAs<SliceOp>(returned->definition());
+    if (slice == nullptr || kept.count(returned) != 0 || read.count(returned) != 0 ||
+        !isWhole(returned) || returned->dtype() == DataType::Float4_e2m1fn ||
+        !cutDimension(slice).has_value()) {
+      continue;
+    }
+    auto* made = slice->input(0)->as<TensorView>();
+    if (kept.count(made) == 0 && isWhole(made)) {
+      Slices& slices = slices_of[made];
+      if (slices.empty()) {
+        taken_apart.push_back(made);
+      }
+      slices.push_back(slice);
+    }
+  }
+  bool changed = false;
+  for (TensorView* made : taken_apart) {
+    const Slices& slices = slices_of.at(made);
+    if (!made->isFusionOutput() && !areAllOf(made, slices)) {
+      continue;
+    }
+    changed = true;
+    for (const SliceOp* slice : slices) {
+      auto* part = slice->output(0)->as<TensorView>();
+      Val* offset = offsetOf(slice);
+      if (made->isFusionOutput()) {
+        fusion->removeOutput(part);
+      } else {
+        made->setMemoryType(MemoryType::Global);
+        fusion->replaceOutput(part, made);
+      }
+      part->setMemoryType(MemoryType::Local);
+      views.makeInstead(part, made, offset);
+    }
+  }
+  if (changed) {
+    fusion->removeDeadUses();
+  }
+  return changed;
 }
 
 // Whether there are any.
@@ -353,7 +467,11 @@ constexpr int kMostRounds = 4;
 void makeOutputsBeforeViews(Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
                             MovedViews& views) {
   const FusionGuard guard(fusion);
-  for (int round = 0; round < kMostRounds && viewOutputs(fusion, kept, views); ++round) {
+  for (int round = 0; round < kMostRounds; ++round) {
+    const bool found = viewOutputs(fusion, kept, views);
+    if (!viewParts(fusion, kept, views) && !found) {
+      break;
+    }
   }
 }
 

@@ -122,10 +122,10 @@ void TensorAllocator::returnView(size_t position, size_t input, int64_t offset,
   put(position, inputs_.tensor(input).asStrided(desc.sizes, desc.strides, offset));
 }
 
-void TensorAllocator::returnSame(size_t position, size_t other,
+void TensorAllocator::returnSame(size_t position, size_t other, int64_t offset,
                                  const std::optional<TensorDesc>& seen) {
   const Tensor& tensor = outputs_.at(other);
-  put(position, seen.has_value() ? tensor.asStrided(seen->sizes, seen->strides) : tensor);
+  put(position, seen.has_value() ? tensor.asStrided(seen->sizes, seen->strides, offset) : tensor);
 }
 
 void* TensorAllocator::allocateWorkspace(size_t bytes, Device device) {

@@ -133,9 +133,10 @@ class OutputAllocator {
   // first element.
   virtual void returnView(size_t position, size_t input, int64_t offset,
                           const TensorDesc& desc) = 0;
-  // Output `position` is the same tensor as output `other`, which was given before, or the same
-  // memory with the sizes and strides of `seen`.
-  virtual void returnSame(size_t position, size_t other, const std::optional<TensorDesc>& seen) = 0;
+  // Output `position` is the same tensor as output `other`, which was given before, or its memory
+  // with the sizes and strides of `seen` from `offset` elements after its first element.
+  virtual void returnSame(size_t position, size_t other, int64_t offset,
+                          const std::optional<TensorDesc>& seen) = 0;
   // Device memory for intermediate tensors, aligned to 256 bytes. Must stay valid, in stream order,
   // until released.
   virtual void* allocateWorkspace(size_t bytes, Device device) = 0;
@@ -151,7 +152,8 @@ class TensorAllocator : public OutputAllocator {
   void adopt(size_t position, const Tensor& tensor, const TensorDesc& desc) override;
   void returnInput(size_t position, size_t input) override;
   void returnView(size_t position, size_t input, int64_t offset, const TensorDesc& desc) override;
-  void returnSame(size_t position, size_t other, const std::optional<TensorDesc>& seen) override;
+  void returnSame(size_t position, size_t other, int64_t offset,
+                  const std::optional<TensorDesc>& seen) override;
   void* allocateWorkspace(size_t bytes, Device device) override;
   void releaseWorkspace(void* memory, Device device) override;
   KernelArgs take();

@@ -533,7 +533,7 @@ void KernelExecutor::run(std::span<const ArgView> args, OutputAllocator& allocat
       }
     } else if (out.same_as >= 0) {
       address = values[args.size() + out.same_as].data;
-      allocator.returnSame(position, positions[out.same_as], std::nullopt);
+      allocator.returnSame(position, positions[out.same_as], 0, std::nullopt);
     } else {
       address = allocator.allocate(position, out.desc(device_));
     }

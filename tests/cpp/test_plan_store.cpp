@@ -226,7 +226,7 @@ class NoAllocator : public OutputAllocator {
   void adopt(size_t, const Tensor&, const TensorDesc&) override {}
   void returnInput(size_t, size_t) override {}
   void returnView(size_t, size_t, int64_t, const TensorDesc&) override {}
-  void returnSame(size_t, size_t, const std::optional<TensorDesc>&) override {}
+  void returnSame(size_t, size_t, int64_t, const std::optional<TensorDesc>&) override {}
   void* allocateWorkspace(size_t, Device) override {
     return memory_;
   }

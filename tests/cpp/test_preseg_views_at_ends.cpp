@@ -30,6 +30,17 @@ class ViewsAtEnds : public PresegTest {
     return x;
   }
 
+  static TensorView* rows(TensorView* tv, int64_t start, int64_t stop) {
+    std::vector<int64_t> starts(tv->getLogicalDomain().size(), 0);
+    std::vector<int64_t> stops;
+    for (const IterDomain* id : tv->getLogicalDomain()) {
+      stops.push_back(id->extent()->intValue());
+    }
+    starts.front() = start;
+    stops.front() = stop;
+    return slice(tv, starts, stops);
+  }
+
   MovedViews views_;
 };
 
@@ -109,6 +120,63 @@ t1 float32[r12, r5] = reduce add(t0)
 t2 float32[i12, i5] = Set(t0)
 outputs: t1 t2
 )");
+}
+
+TEST_F(ViewsAtEnds, PartsThatAreAllOfATensorLieInIt) {
+  TensorView* x = input({4, 3, 5});
+  TensorView* y = exp(x);
+  fusion_.addOutput(squeeze(rows(y, 1, 2), std::vector<int64_t>{0}));
+  fusion_.addOutput(rows(y, 2, 4));
+  fusion_.addOutput(rows(y, 0, 1));
+  take();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3, i5] = exp(x0)
+outputs: t0
+)");
+  ASSERT_EQ(views_.outputs.size(), 4u); // one is squeezed after it is taken
+  std::vector<int64_t> offsets;
+  for (const OutputView& view : views_.outputs) {
+    EXPECT_EQ(view.made, y);
+    offsets.push_back(view.offset->intValue());
+  }
+  EXPECT_EQ(offsets, (std::vector<int64_t>{15, 15, 30, 0}));
+}
+
+TEST_F(ViewsAtEnds, APartOfAResultLiesInIt) {
+  TensorView* y = exp(input({4, 3}));
+  fusion_.addOutput(y);
+  fusion_.addOutput(rows(y, 1, 3));
+  take();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3] = exp(x0)
+outputs: t0
+)");
+  ASSERT_EQ(views_.outputs.size(), 1u);
+  EXPECT_EQ(views_.outputs.front().offset->intValue(), 3);
+}
+
+TEST_F(ViewsAtEnds, PartsOfPartsLieInTheWhole) {
+  TensorView* y = exp(input({4, 3}));
+  TensorView* end = rows(y, 2, 4);
+  fusion_.addOutput(rows(y, 0, 2));
+  fusion_.addOutput(rows(end, 0, 1));
+  fusion_.addOutput(rows(end, 1, 2));
+  take();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3] = exp(x0)
+outputs: t0
+)");
+  EXPECT_EQ(views_.madeFor(fusion_.outputs().front()->as<TensorView>()), y);
+}
+
+TEST_F(ViewsAtEnds, SomePartsOrPartsInPiecesStay) {
+  TensorView* y = exp(input({4, 3}));
+  fusion_.addOutput(rows(y, 0, 1));
+  fusion_.addOutput(rows(y, 2, 4));
+  TensorView* z = neg(input({4, 3}));
+  const auto column = [&](int64_t start, int64_t stop) {
+    return slice(z, std::vector<int64_t>{0, start}, std::vector<int64_t>{4, stop});
+  };
+  fusion_.addOutput(column(0, 1));
+  fusion_.addOutput(column(1, 3));
+  expectUnchanged();
 }
 
 TEST_F(ViewsAtEnds, GapsBetweenWhatIsMergedStay) {

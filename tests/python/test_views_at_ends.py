@@ -70,6 +70,73 @@ def test_a_result_in_two_shapes_is_made_once() -> None:
             assert difference(y.reshape(2, 3, 32), expected, rtol=1e-5, atol=1e-6) is None
 
 
+@pytest.mark.parametrize("open_sizes", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
+def test_parts_of_what_was_stacked_lie_in_one_result(open_sizes: bool, dtype: torch.dtype) -> None:
+    """Gradients of stacked tensors, in an order that is not that of memory; some lack the
+    dimension, one is empty."""
+    x = values(6, 3, 32, dtype=dtype)
+    ranges = [(1, 2), (4, 6), (0, 1), (4, 4), (2, 4)]
+
+    def definition(fd: FusionDefinition) -> None:
+        ops = fd.ops
+        t = fd.from_pytorch(x, static_sizes=not open_sizes)
+        y = ops.cast(ops.mul(t, ops.broadcast(ops.sum(t, [2]), [False, False, True])), t.dtype())
+        for start, stop in ranges:
+            part = ops.slice(y, [start, 0, 0], [stop, 3, 32])
+            fd.add_output(ops.squeeze(part, [0]) if stop == start + 1 else part)
+
+    expected = (x.float() * x.float().sum(2, keepdim=True)).to(dtype)
+    fd = define(definition)
+    for _ in range(2):
+        outputs = fd.execute([x])
+        for out, (start, stop) in zip(outputs, ranges, strict=True):
+            part = expected[start] if stop == start + 1 else expected[start:stop]
+            assert out.is_contiguous()
+            assert difference(out, part, rtol=2e-2, atol=1e-3) is None
+        first = outputs[2].data_ptr()
+        assert (outputs[0].data_ptr() - first) // x.element_size() == 96
+        assert (outputs[1].data_ptr() - first) // x.element_size() == 4 * 96
+    assert len(kernels(fd, [x])) == 1
+
+
+def test_some_parts_take_their_own_memory() -> None:
+    x = values(6, 32)
+
+    def definition(fd: FusionDefinition) -> None:
+        y = fd.ops.exp(fd.from_pytorch(x))
+        fd.add_output(fd.ops.slice(y, [0, 0], [1, 32]))
+        fd.add_output(fd.ops.slice(y, [4, 0], [6, 32]))
+
+    fd = define(definition)
+    outputs = fd.execute([x])
+    for out, part in zip(outputs, (x[:1], x[4:]), strict=True):
+        assert out.untyped_storage().nbytes() < x.untyped_storage().nbytes()
+        assert difference(out, part.exp(), rtol=1e-5, atol=1e-6) is None
+
+
+@pytest.mark.parametrize("returned_too", [False, True])
+def test_parts_of_a_product_lie_in_it(returned_too: bool) -> None:
+    """The gradients of weights that were stacked for one product."""
+    x, w = values(6, 16), values(16, 24)
+
+    def definition(fd: FusionDefinition) -> None:
+        y = fd.ops.matmul(fd.from_pytorch(x), fd.from_pytorch(w))
+        if returned_too:
+            fd.add_output(y)
+        for start in (0, 3):
+            fd.add_output(fd.ops.slice(y, [start, 0], [start + 3, 24]))
+
+    fd = define(definition)
+    for _ in range(2):
+        outputs = fd.execute([x, w])
+        expected = x @ w
+        for out, part in zip(outputs[-2:], expected.split(3), strict=True):
+            assert difference(out, part, rtol=1e-4, atol=1e-4) is None
+        assert outputs[-1].data_ptr() - outputs[-2].data_ptr() == 3 * 24 * x.element_size()
+        assert not returned_too or outputs[0].data_ptr() == outputs[1].data_ptr()
+
+
 def test_what_is_written_in_place_is_no_other_result() -> None:
     x, y = values(4, 8), values(4, 8)
     before, old = x.clone(), y.clone()
