@@ -325,6 +325,16 @@ class Translator {
     return "fd.ops.cast(" + in + ", dtype=" + dtypeName(out->dtype()) + ")";
   }
 
+  // Where the positions have several dimensions, the operation does not exist as one.
+  std::string selected(const IndexSelectOp& op, const TensorView* out) {
+    if (logicalIds(op.index()).size() == 1) {
+      return call(&op);
+    }
+    return "fd.ops.reshape(fd.ops.index_select(" + tensorName(op.lookup()) + ", fd.ops.reshape(" +
+           tensorName(op.index()) + ", [-1]), " + std::to_string(op.dim()) + "), " + sizesOf(out) +
+           ")";
+  }
+
   std::string squeezed(const SqueezeOp& op) {
     std::vector<int64_t> dims;
     for (size_t d = 0; d < op.isSqueezeDim().size(); ++d) {
@@ -518,6 +528,8 @@ class Translator {
         return "fd.ops.welford(" + in() + reducedDims(out) + ")";
       case ExprKind::ScanOp:
         return scanned(*e->as<ScanOp>());
+      case ExprKind::IndexSelectOp:
+        return selected(*e->as<IndexSelectOp>(), out);
       case ExprKind::EmbeddingFwdOp:
         return "fd.ops.embedding_fwd(" + tensorName(e->input(1)) + ", " + in() + ")";
       case ExprKind::LibraryOp:

@@ -443,7 +443,9 @@ class GatherOp : public ExprBase<GatherOp, ExprKind::GatherOp> {
   bool exact_ = false;
 };
 
-// out[i..., k, j...] = lookup[i..., index[k], j...] with k in dimension `dim`; the index is 1-D.
+// out[i..., k..., j...] = lookup[i..., index[k...], j...] with k in dimension `dim`. The index of a
+// definition is 1-D; it has more dimensions where a reshape that splits them is gone
+// (preseg_passes/move_views_to_ends.cpp).
 class IndexSelectOp : public ExprBase<IndexSelectOp, ExprKind::IndexSelectOp> {
  public:
   IndexSelectOp(IrBuilderPasskey, TensorView* out, TensorView* lookup, TensorView* index,

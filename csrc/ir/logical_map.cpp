@@ -40,6 +40,18 @@ int64_t lookedUpDim(const Expr* e) {
   }
 }
 
+bool findsRows(const Expr* e) {
+  if (e->kind() != ExprKind::IndexSelectOp && e->kind() != ExprKind::EmbeddingFwdOp) {
+    return false;
+  }
+  const auto* table = lookedUpTensor(e);
+  const auto memory = TensorDomain::noReductions(table->getMaybeAllocationDomain());
+  const auto innermost = std::find_if(memory.rbegin(), memory.rend(),
+                                      [](const IterDomain* id) { return !id->isBroadcast(); });
+  return innermost != memory.rend() &&
+         *innermost != logicalIds(table).at(static_cast<size_t>(lookedUpDim(e)));
+}
+
 bool isLookedUpDim(const Expr* e, size_t dim) {
   if (e->kind() != ExprKind::RollOp) {
     return dim == static_cast<size_t>(lookedUpDim(e));
@@ -70,14 +82,13 @@ Pairs lookupPairs(const Expr* def, const Ids& p, const Ids& c) {
     }
     return out;
   }
-  const bool removes = def->kind() == ExprKind::SelectOp;
-  // Rows of an embedding follow the dimensions of the positions.
-  size_t j = def->kind() == ExprKind::EmbeddingFwdOp ? c.size() - p.size() : 0;
+  // Dimensions of positions are in place of the one that is looked up.
+  size_t j = 0;
   for (size_t i = 0; i < p.size(); ++i) {
     if (!isLookedUpDim(def, i)) {
       out.emplace_back(p[i], c.at(j++));
-    } else if (!removes) {
-      ++j;
+    } else {
+      j += c.size() + 1 - p.size();
     }
   }
   return out;
@@ -88,8 +99,8 @@ Pairs indexPairs(const Expr* def, const Ids& p, const Ids& c) {
   Pairs out;
   switch (def->kind()) {
     case ExprKind::IndexSelectOp:
-      if (!p.empty()) {
-        out.emplace_back(p.at(0), c.at(static_cast<size_t>(lookedUpDim(def))));
+      for (size_t i = 0; i < p.size(); ++i) {
+        out.emplace_back(p[i], c.at(static_cast<size_t>(lookedUpDim(def)) + i));
       }
       break;
     case ExprKind::SelectOp:

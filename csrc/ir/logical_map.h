@@ -23,6 +23,8 @@ std::vector<std::pair<IterDomain*, IterDomain*>> producerConsumerPairs(const Ten
 TensorView* lookedUpTensor(const Expr* e);
 // The dimension of it at which the positions that an operand holds count.
 int64_t lookedUpDim(const Expr* e);
+// What is found at a position lies side by side in the memory of the table.
+bool findsRows(const Expr* e);
 // Whether a dimension of the operand has positions of its own.
 bool isLookedUpDim(const Expr* e, size_t dim);
 // Whether something is looked up in the tensor.

@@ -20,11 +20,19 @@ namespace {
 constexpr int kMostRounds = 8;
 
 // What is computed of elements at the same position, or reduces whole dimensions, can be said with
-// any factors.
+// any factors. So can what is found at positions, with those of all dimensions but the one that is
+// looked up.
 bool takesFactors(const Expr* e) {
-  const auto* gather = tryAs<GatherOp>(e);
-  return !dependsOnSizes(e) || e->kind() == ExprKind::ReshapeOp ||
-         (gather != nullptr && gather->exact());
+  switch (e->kind()) {
+    case ExprKind::ReshapeOp:
+    case ExprKind::IndexSelectOp:
+    case ExprKind::EmbeddingFwdOp:
+      return true;
+    case ExprKind::GatherOp:
+      return static_cast<const GatherOp*>(e)->exact();
+    default:
+      return !dependsOnSizes(e);
+  }
 }
 
 bool hasTransforms(const TensorView* tv) {
@@ -118,10 +126,12 @@ void AxisFactors::addTensors(const Fusion* fusion,
     // What is looked up at any position is one dimension.
     if (const TensorView* table = lookedUpTensor(e)) {
       const auto dim = static_cast<size_t>(lookedUpDim(e));
-      for (const TensorView* tv : {table, static_cast<const TensorView*>(e->input(1)),
-                                   static_cast<const TensorView*>(e->output(0))}) {
-        const auto dims = logicalIds(tv);
-        classes_[static_cast<size_t>(find(numbered(dims.at(dim))))].fixed = true;
+      std::vector<const Val*> as_one{table};
+      if (e->kind() == ExprKind::GatherOp) {
+        as_one.insert(as_one.end(), {e->input(1), e->output(0)});
+      }
+      for (const Val* tv : as_one) {
+        classes_[static_cast<size_t>(find(numbered(logicalIds(tv).at(dim))))].fixed = true;
       }
     }
   }

@@ -17,6 +17,7 @@ void makeCanonical(Fusion* fusion) {
   };
   unless(DisableOption::SimplifyLookups, "simplify lookups", simplifyLookups);
   unless(DisableOption::SimplifyLookups, "find before computing", findBeforeComputing);
+  unless(DisableOption::MergeParts, "stack parts", stackParts);
   unless(DisableOption::MergeParts, "add parts", addParts);
   unless(DisableOption::MergeParts, "merge parts", mergeParts);
   unless(DisableOption::MergeParts, "join parts", joinParts);

@@ -19,6 +19,8 @@ void simplifyLookups(Fusion* fusion);
 // What is looked up at a few positions of merged dimensions is computed of what is found there.
 void findBeforeComputing(Fusion* fusion);
 
+// Parts that a reshape gives a dimension of their own are stacked.
+void stackParts(Fusion* fusion);
 // Sums of parts beside zeros are the parts side by side.
 void addParts(Fusion* fusion);
 // All the parts that dimensions are split into, side by side, are a permutation.

@@ -4,6 +4,7 @@
 
 #include <definition/library_views.h>
 #include <ir/exprs.h>
+#include <ir/logical_map.h>
 #include <ir/op_traits.h>
 #include <ir/visitor.h>
 
@@ -49,6 +50,11 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
     case ExprKind::SliceOp:
       return isInMemory(e->input(0)->as<TensorView>())
                  ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 0})
+                 : std::nullopt;
+    case ExprKind::IndexSelectOp:
+    case ExprKind::EmbeddingFwdOp: // reads as much as it finds, of positions with fewer dimensions
+      return isInMemory(lookedUpTensor(e)) && findsRows(e)
+                 ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 1})
                  : std::nullopt;
     default:
       if (!isByPosition(e) || isBoundary(e)) {

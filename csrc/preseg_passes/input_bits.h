@@ -17,8 +17,8 @@ bool isWideningCast(const Expr* e);
 // Dimensions that a tensor's elements differ along, as far as is known.
 int64_t concreteDims(const TensorView* tv);
 
-// What is read of the fusion's inputs, of what a library makes, and of slices of these, for one
-// element of a tensor.
+// What is read of the fusion's inputs, of what a library makes, and of slices and looked up rows of
+// these, for one element of a tensor.
 class InputBits {
  public:
   // `exprs` in topological order.

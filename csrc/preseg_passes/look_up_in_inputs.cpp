@@ -4,7 +4,8 @@
 // is found there is computed with. take_along_axis(f(x, row), index) becomes
 // f(take_along_axis(x, index), row), and the kernel that reduces rows of x also reads the elements
 // that are looked up. Many positions may stand for one element of the table: index_select and
-// embeddings repeat nothing but widening casts and copies.
+// embeddings repeat nothing but widening casts and copies, unless they find fewer rows than there
+// are (the nodes of a batch in a graph), so that no table is written.
 //
 // sum(where(iota == index, x, 0)) along the iota is such a lookup: one of 32000 elements is read
 // rather than all of them compared.
@@ -23,14 +24,54 @@
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
+#include <algorithm>
+#include <optional>
+
 namespace nvfuser {
 
 namespace {
 
+std::optional<int64_t> elementsOf(const Val* tv) {
+  int64_t elements = 1;
+  for (const IterDomain* id : logicalIds(tv)) {
+    const auto extent = constInt(id->extent());
+    if (!extent.has_value()) {
+      return std::nullopt;
+    }
+    elements *= *extent;
+  }
+  return elements;
+}
+
+// Rows are found, and fewer than there are by all lookups together, and nothing else needs any.
+bool findsFewRows(const Fusion* fusion, const Expr* lookup) {
+  const TensorView* table = lookedUpTensor(lookup);
+  const std::optional<int64_t> all = elementsOf(table);
+  if (!all.has_value() || table->isFusionOutput()) {
+    return false;
+  }
+  int64_t found = 0;
+  for (const Expr* use : fusion->liveUses(table)) {
+    const auto elements = lookedUpTensor(use) == table && findsRows(use)
+                              ? elementsOf(use->output(0))
+                              : std::nullopt;
+    if (!elements.has_value()) {
+      return false;
+    }
+    found += *elements;
+  }
+  return found < *all;
+}
+
 class LookupMover {
  public:
   LookupMover(Fusion* fusion, Expr* lookup)
-      : fusion_(fusion), lookup_(lookup), dim_(static_cast<size_t>(lookedUpDim(lookup))) {}
+      : fusion_(fusion),
+        lookup_(lookup),
+        dim_(static_cast<size_t>(lookedUpDim(lookup))),
+        selects_(lookup->kind() == ExprKind::IndexSelectOp ||
+                 lookup->kind() == ExprKind::EmbeddingFwdOp),
+        may_compute_(!selects_ || findsFewRows(fusion, lookup)) {}
 
   // False if the table is no input, and what is found cannot be computed of what is found in these.
   bool run() {
@@ -109,17 +150,18 @@ class LookupMover {
     Val* first = from_end ? neg(extent) : fusion_->zeroVal();
     Val* inside = logical_and(ge(position, first), lt(position, extent));
     const size_t rank = lookup_->output(0)->as<TensorView>()->getLogicalDomain().size();
-    if (from_end && inside->isTensor() && rank > 0) {
-      inside = broadcast(inside->as<TensorView>(), std::vector<bool>(rank, true));
+    if ((from_end || selects_) && inside->isTensor() && rank > 0) {
+      std::vector<bool> is_new(rank, true); // but the dimensions of positions
+      const size_t of_positions = selects_ ? logicalIds(position).size() : 0;
+      std::fill_n(is_new.begin() + static_cast<std::ptrdiff_t>(dim_), of_positions, false);
+      inside = broadcast(inside->as<TensorView>(), is_new);
     }
     return inside;
   }
 
   bool mayRepeat(const Expr* e) const {
-    if (lookup_->kind() == ExprKind::IndexSelectOp || lookup_->kind() == ExprKind::EmbeddingFwdOp) {
-      return isPlainCopy(e) || isWideningCast(e);
-    }
-    return isPlainCopy(e) || e->kind() == ExprKind::ElementwiseOp;
+    return isPlainCopy(e) || isWideningCast(e) ||
+           (may_compute_ && e->kind() == ExprKind::ElementwiseOp);
   }
 
   // All positions read the same element of the operand.
@@ -214,7 +256,9 @@ class LookupMover {
 
   Fusion* fusion_;
   Expr* lookup_;
-  size_t dim_;
+  const size_t dim_;
+  const bool selects_; // one row for each position
+  const bool may_compute_;
   int operations_ = 0;
   bool computes_ = false; // more than copies
   std::unordered_map<TensorView*, TensorView*> found_;

@@ -373,20 +373,31 @@ class ViewMover {
         IrBuilder::create<ExpandOp>(out, now(e->input(0)), std::move(shape));
         return true;
       }
-      case ExprKind::GatherOp: {
-        const auto* op = static_cast<const GatherOp*>(e);
-        const auto& dims = op->output(0)->as<TensorView>()->getLogicalDomain();
-        int64_t dim = 0;
-        for (int64_t i = 0; i < op->dim(); ++i) {
-          dim += static_cast<int64_t>(factors_.factorsOf(dims[static_cast<size_t>(i)]).size());
-        }
-        IrBuilder::create<GatherOp>(out->as<TensorView>(), now(op->lookup())->as<TensorView>(),
-                                    now(op->index())->as<TensorView>(), dim, op->exact());
+      case ExprKind::GatherOp:
+        IrBuilder::create<GatherOp>(
+            out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
+            now(e->input(1))->as<TensorView>(), firstFactor(e->output(0), lookedUpDim(e)),
+            static_cast<const GatherOp*>(e)->exact());
         return true;
-      }
+      case ExprKind::IndexSelectOp:
+      case ExprKind::EmbeddingFwdOp:
+        IrBuilder::create<IndexSelectOp>(
+            out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
+            now(e->input(1))->as<TensorView>(), firstFactor(e->input(0), lookedUpDim(e)));
+        return true;
       default:
         return false;
     }
+  }
+
+  // The position of a dimension's first factor among those of all.
+  int64_t firstFactor(const Val* tv, int64_t dim) const {
+    const Ids dims = logicalIds(tv);
+    size_t first = 0;
+    for (size_t i = 0; i < static_cast<size_t>(dim); ++i) {
+      first += factors_.factorsOf(dims[i]).size();
+    }
+    return static_cast<int64_t>(first);
   }
 
   std::vector<bool> flagsOfFactors(const Val* tv, const std::vector<bool>& flags) const {

@@ -64,11 +64,33 @@ class SlicePusher {
     TensorView* made = sliced(source, *ranges);
     const std::vector<Expr*> uses = part->uses();
     for (Expr* use : uses) {
-      fusion_->replaceExprInput(use, part, made);
+      if (TensorView* before = beforeBroadcast(made, use)) {
+        readInstead(use->output(0)->as<TensorView>(), before);
+      } else {
+        fusion_->replaceExprInput(use, part, made);
+      }
     }
   }
 
  private:
+  void readInstead(TensorView* tv, TensorView* by) {
+    const std::vector<Expr*> uses = tv->uses();
+    for (Expr* use : uses) {
+      fusion_->replaceExprInput(use, tv, by);
+    }
+  }
+
+  // What the dimension was given to that the use takes away again, as that of what is stacked; null
+  // if it does not.
+  static TensorView* beforeBroadcast(const TensorView* tv, const Expr* use) {
+    const auto* added = tryAs<BroadcastOp>(tv->definition());
+    const auto* removed = tryAs<SqueezeOp>(use);
+    const bool is_undone = added != nullptr && removed != nullptr &&
+                           added->isBroadcastDim() == removed->isSqueezeDim() &&
+                           !removed->output(0)->isFusionOutput();
+    return is_undone ? added->input(0)->as<TensorView>() : nullptr;
+  }
+
   static std::optional<Ranges> rangesOfSlice(const TensorView* part) {
     const auto* op = static_cast<const SliceOp*>(part->definition());
     const Ids dims = logicalIds(part);

@@ -27,10 +27,11 @@ namespace {
 
 using Exprs = std::vector<Expr*>;
 
-// What lookups of all elements of a tensor move, each a sector of a line.
-double sectorsOf(const Val* found) {
+// What a lookup of all elements of a tensor moves: rows of the table, or each a sector of a line.
+double bytesLookedUp(const Expr* lookup) {
   constexpr double kSectorBytes = 32;
-  return elementsOf(found) * kSectorBytes;
+  const Val* found = lookup->output(0);
+  return findsRows(lookup) ? sizeOf(found) : elementsOf(found) * kSectorBytes;
 }
 
 // Of the loops of a kernel: what is computed in them is computed so often.
@@ -238,7 +239,7 @@ class Recomputer {
         }
         if (in == table) {
           chain.tables.insert(in);
-          chain.looked_up += sectorsOf(e->output(0));
+          chain.looked_up += bytesLookedUp(e);
         } else if (is_there) {
           chain.leaves.insert(in);
         } else if (is_slice && !isWideningCast(in->definition())) {

@@ -461,7 +461,9 @@ def _take_along_axis(x: torch.Tensor, index: torch.Tensor, dim: int) -> torch.Te
 
 
 _LOOKUPS = {
-    "index_select": lambda x, index, dim: x.index_select(dim, index),
+    "index_select": lambda x, index, dim: x.index_select(dim, index.reshape(-1)).unflatten(
+        dim, index.shape or (1,)
+    ),
     "gather": lambda x, index, dim: x.gather(dim, index),
     "take_along_axis": _take_along_axis,
     "embedding_fwd": lambda x, index, _: x[index],

@@ -71,6 +71,21 @@ TEST_F(AddFewElements, TheSumOfAStackIsTheSumOfItsParts) {
   EXPECT_FALSE(fusion_.hasExpr(ExprKind::SliceOp));
 }
 
+TEST_F(AddFewElements, APartOfAStackIsReadAsItIs) {
+  TensorView* x = input({4, 3});
+  TensorView* y = input({4, 3});
+  const std::vector<bool> is_new{false, true, false};
+  fusion_.addOutput(sum(cat({broadcast(exp(x), is_new), broadcast(neg(y), is_new)}, 1), {1}));
+  EXPECT_TRUE(addFewElements(&fusion_));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3] = exp(x0)
+t1 float32[i4, i3] = neg(x1)
+t2 float32[i4, i3] = add(t0, t1)
+t3 float32[i4, i3] = Set(t2)
+outputs: t3
+)");
+}
+
 TEST_F(AddFewElements, WhatIsNeededAsAWholeStays) {
   TensorView* x = input({8, 2, 16});
   TensorView* y = neg(x);

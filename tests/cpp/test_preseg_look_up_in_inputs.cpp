@@ -68,6 +68,48 @@ outputs: t1
 }
 
 // The selection that a scatter of one element into each row is.
+TEST_F(LookUpInInputs, FewerRowsThanThereAreAreComputedAfterTheyAreFound) {
+  TensorView* x = input({16, 8});
+  TensorView* first = input({4}, DataType::Int);
+  TensorView* second = input({2, 3}, DataType::Int);
+  TensorView* table = exp(x);
+  fusion_.addOutput(index_select(table, first, 0));
+  fusion_.addOutput(embedding_fwd(second, table));
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i4] = Set(x1)
+t1 bool[i4] = ge(t0, 0)
+t2 bool[i4] = lt(t0, 16)
+t3 bool[i4] = logical_and(t1, t2)
+t4 bool[i4, b] = broadcast(t3)
+t5 float32[i4, i8] = index_select(x0, x1)
+t6 float32[i4, i8] = exp(t5)
+t7 float32[i4, i8] = where(t4, t6, float(0))
+t8 int64[i2, i3] = Set(x2)
+t9 bool[i2, i3] = ge(t8, 0)
+t10 bool[i2, i3] = lt(t8, 16)
+t11 bool[i2, i3] = logical_and(t9, t10)
+t12 bool[i2, i3, b] = broadcast(t11)
+t13 float32[i2, i3, i8] = embedding_fwd(x0, x2)
+t14 float32[i2, i3, i8] = exp(t13)
+t15 float32[i2, i3, i8] = where(t12, t14, float(0))
+outputs: t7 t15
+)");
+}
+
+TEST_F(LookUpInInputs, AsManyRowsAsThereAreStay) {
+  TensorView* index = input({4}, DataType::Int);
+  TensorView* table = exp(input({4, 8}));
+  fusion_.addOutput(index_select(table, index, 0));
+  // Something else needs them, and elements of columns are in sectors of their own.
+  TensorView* other = exp(input({16, 8}));
+  fusion_.addOutput(index_select(other, index, 0));
+  fusion_.addOutput(sum(other, {0}));
+  fusion_.addOutput(index_select(exp(input({8, 16})), index, 1));
+  const std::string before = text();
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(LookUpInInputs, OfPositionsThePositionIsFound) {
   TensorView* x = input({4, 8});
   TensorView* label = input({4, 1}, DataType::Int);

@@ -102,6 +102,38 @@ TEST_F(MoveViewsToEnds, ASliceThatIsReducedKeepsItsDimensions) {
   EXPECT_EQ(text(), before);
 }
 
+TEST_F(MoveViewsToEnds, PositionsOfALookupHaveTheFactorsOfWhatIsFound) {
+  TensorView* x = input({7, 6});
+  TensorView* index = input({20}, DataType::Int);
+  TensorView* found = reshape(index_select(x, index, 0), {4, 5, 2, 3});
+  fusion_.addOutput(sum(found, {1}));
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i5, i2, i3] = index_select(x2, x3)
+t1 float32[i4, r5, i2, i3] = reduce add(t0)
+outputs: t1
+)");
+}
+
+TEST_F(MoveViewsToEnds, RowsOfAnEmbeddingHaveFactors) {
+  TensorView* x = input({7, 6});
+  TensorView* index = input({4, 5}, DataType::Int);
+  TensorView* found = reshape(embedding_fwd(index, x), {20, 2, 3});
+  fusion_.addOutput(sum(found, {2}));
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i5, i2, i3] = index_select(x2, x1)
+t1 float32[i4, i5, i2, r3] = reduce add(t0)
+outputs: t1
+)");
+}
+
+TEST_F(MoveViewsToEnds, WhatIsLookedUpStaysOneDimension) {
+  TensorView* x = reshape(input({2, 3, 6}), {6, 6});
+  fusion_.addOutput(sum(index_select(x, input({4}, DataType::Int), 0), {1}));
+  const std::string before = text();
+  move();
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(MoveViewsToEnds, WhatHasNoCommonFactorsStays) {
   TensorView* x = input({4, 9});
   TensorView* v = reshape(x, {6, 6});

@@ -48,6 +48,58 @@ def test_cross_entropy_of_rows_is_one_kernel(dtype: torch.dtype, rows: int, widt
     expect(loss, torch.nn.functional.cross_entropy(x.double(), label, reduction="none"))
 
 
+@pytest.mark.parametrize("open_sizes", [False, True])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_attention_over_gathered_neighbours(dtype: torch.dtype, open_sizes: bool) -> None:
+    """Features of the neighbours of each node (graph attention): rows of a table, seen as nodes,
+    neighbours and heads, are read by the kernels that reduce them, and are not written."""
+    nodes, neighbours, heads, width = 33, 5, 4, 8
+    x = torch.randn(nodes, heads * width, device=DEVICE).to(dtype)
+    index = torch.randint(0, nodes, (nodes * neighbours,), device=DEVICE)
+    weight = torch.randn(heads, width, device=DEVICE)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        table, at = (fd.from_pytorch(t, static_sizes=not open_sizes) for t in (x, index))
+        w = fd.from_pytorch(weight)
+        rows = ops.reshape(ops.index_select(table, at, 0), [nodes, neighbours, heads, width])
+        wide = ops.cast(rows, DataType.Float)
+        score = ops.sum(ops.mul(wide, ops.broadcast(w, [True, True, False, False])), [3])
+        e = ops.exp(ops.sub(score, ops.broadcast(ops.max(score, [1]), [False, True, False])))
+        share = ops.div(e, ops.broadcast(ops.sum(e, [1]), [False, True, False]))
+        found = ops.mul(wide, ops.broadcast(share, [False, False, False, True]))
+        fd.add_output(ops.sum(found, [1]))
+    (out,) = fd.execute([x, index, weight])
+    v = x.double()[index].reshape(nodes, neighbours, heads, width)
+    p = torch.softmax((v * weight.double()).sum(-1), 1)
+    expect(out, (v * p[..., None]).sum(1))
+    moved = sum(s.output_bytes for s in explain(fd, [x, index, weight], measure=False).segments)
+    assert moved < nodes * neighbours * heads * width * x.element_size()
+
+
+@pytest.mark.parametrize("lookup", ["index_select", "embedding_fwd"])
+def test_rows_of_a_mean_of_layers(lookup: str) -> None:
+    """What is found for a few users is computed for them alone (light graph convolutions)."""
+    layers = [torch.randn(40, 16, device=DEVICE) for _ in range(3)]
+    index = torch.tensor([3, 39, 3, -1, 40, 0], device=DEVICE)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        tables = [fd.from_pytorch(x, static_sizes=True) for x in layers]
+        at = fd.from_pytorch(index, static_sizes=True)
+        stacked = ops.reshape(ops.cat(tables, 1), [40, 3, 16])
+        mean = ops.exp(ops.div(ops.sum(stacked, [1]), 3.0))
+        found = (
+            ops.index_select(mean, at, 0)
+            if lookup == "index_select"
+            else ops.embedding_fwd(at, mean)
+        )
+        fd.add_output(ops.sum(ops.mul(found, found), [1]))
+    (out,) = run(fd, [*layers, index], ["reduction"])
+    rows = torch.exp(sum(x.double() for x in layers) / 3.0)
+    rows = torch.cat([rows, torch.zeros(1, 16, dtype=torch.double, device=DEVICE)])
+    at_or_zero = torch.where((index >= 0) & (index < 40), index, 40)
+    expect(out, (rows[at_or_zero] ** 2).sum(1))
+
+
 @pytest.mark.parametrize("bias_is_computed", [False, True])
 @pytest.mark.parametrize("rows, width", [(7, 130), (3, 70000)])
 def test_logits_with_a_bias_of_each_class(rows: int, width: int, bias_is_computed: bool) -> None:
