@@ -52,9 +52,8 @@ bool findsFewRows(const Fusion* fusion, const Expr* lookup) {
   }
   int64_t found = 0;
   for (const Expr* use : fusion->liveUses(table)) {
-    const auto elements = lookedUpTensor(use) == table && findsRows(use)
-                              ? elementsOf(use->output(0))
-                              : std::nullopt;
+    const auto elements =
+        lookedUpTensor(use) == table && findsRows(use) ? elementsOf(use->output(0)) : std::nullopt;
     if (!elements.has_value()) {
       return false;
     }

@@ -374,16 +374,16 @@ class ViewMover {
         return true;
       }
       case ExprKind::GatherOp:
-        IrBuilder::create<GatherOp>(
-            out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
-            now(e->input(1))->as<TensorView>(), firstFactor(e->output(0), lookedUpDim(e)),
-            static_cast<const GatherOp*>(e)->exact());
+        IrBuilder::create<GatherOp>(out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
+                                    now(e->input(1))->as<TensorView>(),
+                                    firstFactor(e->output(0), lookedUpDim(e)),
+                                    static_cast<const GatherOp*>(e)->exact());
         return true;
       case ExprKind::IndexSelectOp:
       case ExprKind::EmbeddingFwdOp:
-        IrBuilder::create<IndexSelectOp>(
-            out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
-            now(e->input(1))->as<TensorView>(), firstFactor(e->input(0), lookedUpDim(e)));
+        IrBuilder::create<IndexSelectOp>(out->as<TensorView>(), now(e->input(0))->as<TensorView>(),
+                                         now(e->input(1))->as<TensorView>(),
+                                         firstFactor(e->input(0), lookedUpDim(e)));
         return true;
       default:
         return false;

@@ -4,6 +4,7 @@
 // rows that were normalized, cat(-y[d / 2:], y[:d / 2]) with y = x * rsqrt(mean(x * x)), is then
 // computed of two parts of x in the kernel that reduces x, where y itself would have to be written
 // before anything else could read it at other places.
+#include <preseg_passes/canonical_form.h>
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -21,6 +22,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_set>
 
 namespace nvfuser {
@@ -51,15 +53,16 @@ class SlicePusher {
   SlicePusher(Fusion* fusion, Expr* slice, bool through_slices)
       : fusion_(fusion), slice_(slice), through_slices_(through_slices) {}
 
-  void run() {
+  // Whether it is made of parts.
+  bool run() {
     auto* source = slice_->input(0)->as<TensorView>();
     auto* part = slice_->output(0)->as<TensorView>();
     if (source->isFusionInput() || part->isFusionOutput()) {
-      return;
+      return false;
     }
     const std::optional<Ranges> ranges = rangesOfSlice(part);
     if (!ranges.has_value() || !reaches(source, *ranges)) {
-      return;
+      return false;
     }
     TensorView* made = sliced(source, *ranges);
     const std::vector<Expr*> uses = part->uses();
@@ -70,6 +73,7 @@ class SlicePusher {
         fusion_->replaceExprInput(use, part, made);
       }
     }
+    return true;
   }
 
  private:
@@ -102,7 +106,7 @@ class SlicePusher {
       }
       if (tryAs<Resize>(dims[d]->definition()) != nullptr) {
         out[d] = {op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()};
-      } else if (sliced[d]->hasExpandedExtent()) { // of which one is left, perhaps
+      } else if (sliced[d]->hasExpandedExtent() && !dims[d]->hasExpandedExtent()) { // one is left
         return std::nullopt;
       }
     }
@@ -124,7 +128,8 @@ class SlicePusher {
       const auto it = to_in.find(out_dims[d]);
       const auto at =
           it == to_in.end() ? in_dims.end() : std::find(in_dims.begin(), in_dims.end(), it->second);
-      if (at == in_dims.end() || (*at)->isSymbolicType()) {
+      const bool is_repeated = out_dims[d]->hasExpandedExtent();
+      if (at == in_dims.end() || (*at)->isSymbolicType() || is_repeated) {
         return std::nullopt;
       }
       if (!(*at)->isBroadcast()) {
@@ -158,8 +163,12 @@ class SlicePusher {
   }
 
   static bool isSupported(const Expr* e) {
-    return e->kind() == ExprKind::FullOp ||
-           (isByPosition(e) && e->kind() != ExprKind::ExpandOp && !isBoundary(e));
+    return e->kind() == ExprKind::FullOp || isCount(e) || (isByPosition(e) && !isBoundary(e));
+  }
+
+  // Integers, of which a part counts from another one on.
+  static bool isCount(const Expr* e) {
+    return e->kind() == ExprKind::IotaOp && isIntegral(e->output(0)->dtype());
   }
 
   // Of what is stacked: the part that is taken.
@@ -187,7 +196,13 @@ class SlicePusher {
     if (takenOfStack(e, ranges) != nullptr) {
       return std::ranges::count_if(ranges, [](const Range& r) { return r.size != nullptr; }) == 1;
     }
-    if (e == nullptr || !isSupported(e) || ++operations_ > kMostOperations) {
+    if (e == nullptr || !isSupported(e)) {
+      return false;
+    }
+    if (!reached_.emplace(tv, ranges).second) {
+      return true; // or it was found that something is not reached
+    }
+    if (reached_.size() > kMostOperations) {
       return false;
     }
     for (const Val* v : e->inputs()) {
@@ -248,7 +263,20 @@ class SlicePusher {
     }
     TensorView* out = likePart(tv, ranges);
     replaced[tv] = out;
-    copyExprWith(fusion_, e, replaced);
+    if (isCount(e)) {
+      const auto* count = static_cast<const IotaOp*>(e);
+      Val* first = IrBuilder::addExpr(count->start(),
+                                      IrBuilder::mulExpr(ranges.front().start, count->step()));
+      IrBuilder::createIn<IotaOp>(fusion_, out, ranges.front().size, first, count->step());
+    } else if (e->kind() == ExprKind::ExpandOp) {
+      std::vector<Val*> shape;
+      for (const IterDomain* id : out->getLogicalDomain()) {
+        shape.push_back(id->getMaybeExpandedExtent());
+      }
+      IrBuilder::createIn<ExpandOp>(fusion_, out, replaced.at(e->input(0)), std::move(shape));
+    } else {
+      copyExprWith(fusion_, e, replaced);
+    }
     return out;
   }
 
@@ -274,12 +302,12 @@ class SlicePusher {
   }
 
   // That are computed again for a part.
-  static constexpr int kMostOperations = 32;
+  static constexpr size_t kMostOperations = 96;
 
   Fusion* fusion_;
   Expr* slice_;
   const bool through_slices_;
-  int operations_ = 0;
+  std::set<std::pair<const TensorView*, Ranges>> reached_;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_;
 };
 
@@ -298,12 +326,17 @@ void sliceInputs(Fusion* fusion) {
       taken_apart.insert(e->input(0));
     }
   }
+  bool changed = false;
   for (Expr* e : exprs) {
     if (is_slice(e)) {
-      SlicePusher(fusion, e, taken_apart.count(e->input(0)) != 0).run();
+      changed |= SlicePusher(fusion, e, taken_apart.count(e->input(0)) != 0).run();
     }
   }
   fusion->removeDeadUses();
+  if (changed) { // parts of several slices are the same
+    shareCommonExpressions(fusion);
+    fusion->removeDeadUses();
+  }
 }
 
 } // namespace nvfuser

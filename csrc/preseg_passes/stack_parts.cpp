@@ -54,7 +54,8 @@ class PartStacker : public Rewriter {
       }
     }
     const auto count = static_cast<int64_t>(parts.size());
-    const auto outer = pieces.empty() ? std::nullopt : constInt(dims[pieces[dim].front()]->extent());
+    const auto outer =
+        pieces.empty() ? std::nullopt : constInt(dims[pieces[dim].front()]->extent());
     const auto inner = pieces.empty() ? std::nullopt : constInt(dims[pieces[dim].back()]->extent());
     return outer == count && inner.has_value() &&
            std::ranges::all_of(parts, [&](const TensorView* part) {

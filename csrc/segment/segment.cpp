@@ -10,7 +10,7 @@
 #include <ir/describe.h>
 #include <ir/op_traits.h>
 #include <ir/visitor.h>
-#include <segment/independent_reductions.h>
+#include <segment/independent.h>
 #include <segment/kernel_size.h>
 #include <segment/launch_order.h>
 #include <segment/library_segment.h>
@@ -70,7 +70,7 @@ class Segmenter {
     if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
       regroup();
       moveOutputs();
-      joinIndependentReductions(result_.segments, whole_, judge_);
+      joinIndependent(result_.segments, whole_, judge_);
       recomputeWhatIsCheap(result_.segments, whole_, judge_);
       recomputeForMemory(result_.segments, whole_, judge_);
       readBeforeWriting(result_.segments);

@@ -87,6 +87,47 @@ outputs: t2
 )");
 }
 
+TEST_F(SliceInputs, APartOfACountCountsFromAnotherNumberOn) {
+  TensorView* x = input({4, 6});
+  Val* number = IrBuilder::create<Val>(int64_t{8});
+  TensorView* count = iota(number, IrBuilder::create<Val>(int64_t{-3}),
+                           IrBuilder::create<Val>(int64_t{2}), DataType::Int);
+  TensorView* knots = expand(broadcast(castOp(DataType::Float, count), {true, false}),
+                             {IrBuilder::create<Val>(int64_t{4}), number});
+  TensorView* from_second = slice(knots, std::vector<int64_t>{0, 1}, std::vector<int64_t>{4, 7});
+  fusion_.addOutput(sub(x, from_second));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i6] = iota(6, -1, 2)
+t1 float32[i6] = cast(t0)
+t2 float32[b, i6] = broadcast(t1)
+t3 float32[b4, i6] = expand(t2)
+t4 float32[i4, i6] = sub(x0, t3)
+outputs: t4
+)");
+}
+
+TEST_F(SliceInputs, PartsOfPartsAreSharedByThoseThatOverlap) {
+  TensorView* x = input({4, 8});
+  const auto columns = [](TensorView* tv, int64_t start, int64_t stop) {
+    return slice(tv, std::vector<int64_t>{0, start}, std::vector<int64_t>{4, stop});
+  };
+  TensorView* first = exp(x);
+  TensorView* second = mul(columns(first, 0, 7), columns(first, 1, 8));
+  fusion_.addOutput(add(columns(second, 0, 6), columns(second, 1, 7)));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i6] of [i4, i8] = slice(x0)
+t1 float32[i4, i6] = exp(t0)
+t2 float32[i4, i6] of [i4, i8] = slice(x0)
+t3 float32[i4, i6] = exp(t2)
+t4 float32[i4, i6] = mul(t1, t3)
+t5 float32[i4, i6] of [i4, i8] = slice(x0)
+t6 float32[i4, i6] = exp(t5)
+t7 float32[i4, i6] = mul(t3, t6)
+t8 float32[i4, i6] = add(t4, t7)
+outputs: t8
+)");
+}
+
 TEST_F(SliceInputs, APartOfSumsStays) {
   TensorView* x = input({4, 8, 2});
   fusion_.addOutput(exp(firstColumns(exp(sum(x, {2})), 4)));

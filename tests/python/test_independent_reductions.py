@@ -246,6 +246,12 @@ CASES = {
     "norms": Case(pair(65, 130), norms, layer_norms, 1),
     "norms_of_odd_rows": Case(pair(31, 257), norms, layer_norms, 1),
     "norms_of_long_rows": Case(pair(3, 16384), norms, layer_norms, 2),
+    "five_norms": Case(
+        [values([33, 64], k) for k in range(5)],
+        lambda fd, *xs: [normalized(fd.ops, x) for x in xs],
+        lambda *xs: [layer_norms(x, x)[0] for x in xs],
+        2,
+    ),
     "restyled": Case(pair(40, 64), restyled, restyled_exactly, 1),
     "restyled_odd": Case(pair(7, 1001), restyled, restyled_exactly, 1),
     "restyled_long": Case(pair(2, 40000), restyled, restyled_exactly, 1),

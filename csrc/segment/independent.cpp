@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See independent_reductions.h.
-#include <segment/independent_reductions.h>
+// See independent.h.
+#include <segment/independent.h>
 
 #include <ir/visitor.h>
 #include <segment/kernel_size.h>
@@ -16,30 +16,44 @@ namespace {
 // More than so many are not compared with each other, so that planning stays linear.
 constexpr size_t kMostTries = 4;
 
-// The dimensions of the widest reduction in a segment: which are reduced, and their sizes.
-using Pattern = std::vector<std::pair<bool, std::string>>;
+// The loops of a segment: dimensions of its widest reduction, or of its widest result in the order
+// of memory if nothing is reduced; which are reduced, and their sizes.
+struct Pattern {
+  SchedulerType scheduler = SchedulerType::None;
+  std::vector<std::pair<bool, std::string>> dims = {};
+  auto operator<=>(const Pattern&) const = default;
+};
 
 std::string sizeText(const Val* extent) {
   return extent->isConst() ? extent->toInlineString() : "#" + std::to_string(extent->name());
 }
 
 Pattern patternOf(const Segment& segment) {
-  Pattern widest;
+  Pattern widest{segment.scheduler};
+  const bool reduces = segment.scheduler != SchedulerType::PointWise;
   for (const Expr* e : segment.exprs) {
-    if (!isReduction(e)) {
+    const auto* out = tryAs<TensorView>(e->output(0));
+    if (out == nullptr || (reduces && !isReduction(e))) {
       continue;
     }
-    Pattern pattern;
-    for (const IterDomain* id : e->output(0)->as<TensorView>()->getLogicalDomain()) {
+    decltype(Pattern::dims) dims;
+    for (const IterDomain* id :
+         reduces ? out->getLogicalDomain() : out->getMaybeAllocationDomain()) {
       if (!id->isBroadcast()) {
-        pattern.emplace_back(id->isReduction(), sizeText(id->extent()));
+        dims.emplace_back(id->isReduction(), sizeText(id->extent()));
       }
     }
-    if (pattern.size() > widest.size()) {
-      widest = std::move(pattern);
+    if (dims.size() > widest.dims.size()) {
+      widest.dims = std::move(dims);
     }
   }
   return widest;
+}
+
+bool mayShareKernel(const Segment& segment) {
+  return segment.scheduler == SchedulerType::PointWise ||
+         segment.scheduler == SchedulerType::Reduction ||
+         segment.scheduler == SchedulerType::InnerPersistent;
 }
 
 class Joiner {
@@ -49,7 +63,7 @@ class Joiner {
 
   void run() {
     for (size_t i = 0; i < segments_.size();) {
-      i = segments_[i].scheduler == SchedulerType::Reduction && joinWithEarlier(i) ? i : i + 1;
+      i = mayShareKernel(segments_[i]) && joinWithEarlier(i) ? i : i + 1;
     }
   }
 
@@ -88,11 +102,11 @@ class Joiner {
     }
     Segment joined = extractSegment(whole_, both);
     const SegmentVerdict verdict = judge_(joined.fusion.get());
-    if (verdict.scheduler != SchedulerType::Reduction) {
+    if (verdict.scheduler != segments_[first].scheduler) {
       return false;
     }
     joined.scheduler = verdict.scheduler;
-    joined.note = "reductions of the same dimensions that do not depend on each other";
+    joined.note = "loops of the same sizes that do not depend on each other";
     placeJoined(segments_, std::move(joined), first, second, after);
     return true;
   }
@@ -105,8 +119,8 @@ class Joiner {
 
 } // namespace
 
-void joinIndependentReductions(std::vector<Segment>& segments, const WholeFusion& whole,
-                               const SegmentJudge& judge) {
+void joinIndependent(std::vector<Segment>& segments, const WholeFusion& whole,
+                     const SegmentJudge& judge) {
   Joiner(segments, whole, judge).run();
 }
 
