@@ -78,6 +78,7 @@ class Making {
         return isPlainCopy(e) || most == Kind::Read ? most : Kind::Other;
       case ExprKind::ElementwiseOp:
       case ExprKind::FullOp:
+      case ExprKind::IotaOp:
         return std::max(most, Kind::Elementwise);
       case ExprKind::ReductionOp:
       case ExprKind::WelfordOp:
@@ -257,6 +258,53 @@ std::vector<Expr*> chainToOutput(const Fusion* fusion, const Expr* cat) {
   return fusion->isReturned(made) && fusion->liveUses(made).empty() ? chain : std::vector<Expr*>();
 }
 
+// With these operands.
+TensorView* computedOf(const Expr* e, Val* before, Val* now) {
+  std::vector<Val*> operands = e->inputs();
+  std::ranges::replace(operands, before, now);
+  const auto* op = static_cast<const ElementwiseOp*>(e);
+  return elementwiseAsIs(op->op(), op->output(0)->dtype(), operands)->as<TensorView>();
+}
+
+// The operand that has elements along the dimension, if there is one; else null.
+TensorView* operandAlong(const Expr* e, size_t dim) {
+  TensorView* along = nullptr;
+  for (TensorView* in : tensorInputs(e)) {
+    const auto dims = logicalIds(in);
+    if (dims.size() <= dim || (!dims[dim]->isOne() && along != nullptr && along != in)) {
+      return nullptr;
+    }
+    along = dims[dim]->isOne() ? along : in;
+  }
+  return along;
+}
+
+// What lies side by side in a tensor: parts of a concatenation, also of one that it is computed of
+// together with what its elements along the dimension share.
+std::vector<TensorView*> partsOf(TensorView* tv, int64_t dim, int level = 0) {
+  constexpr int kMostLevels = 8;
+  const Expr* e = tv->definition();
+  std::vector<TensorView*> parts;
+  if (const auto* cat = tryAs<CatOp>(e); cat != nullptr && cat->dim() == dim) {
+    for (TensorView* part : ops_utils::joinedBy(cat)) {
+      const auto smaller = level < kMostLevels ? partsOf(part, dim, level + 1) : std::vector{part};
+      parts.insert(parts.end(), smaller.begin(), smaller.end());
+      if (parts.size() > kMostParts) {
+        return {tv};
+      }
+    }
+  } else if (e != nullptr && e->kind() == ExprKind::ElementwiseOp && level < kMostLevels) {
+    TensorView* in = operandAlong(e, static_cast<size_t>(dim));
+    parts = in == nullptr ? std::vector{tv} : partsOf(in, dim, level + 1);
+    if (parts.size() > 1) {
+      std::ranges::transform(parts, parts.begin(),
+                             [&](TensorView* part) { return computedOf(e, in, part); });
+      return parts;
+    }
+  }
+  return parts.size() > 1 ? parts : std::vector{tv};
+}
+
 } // namespace
 
 void computeBeforeCats(Fusion* fusion) {
@@ -265,31 +313,32 @@ void computeBeforeCats(Fusion* fusion) {
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
     auto* cat = tryAs<CatOp>(e);
-    const std::vector<Expr*> chain =
-        cat == nullptr ? std::vector<Expr*>() : chainToOutput(fusion, cat);
-    const std::vector<TensorView*> parts =
-        chain.empty() ? std::vector<TensorView*>() : ops_utils::joinedBy(cat);
+    if (cat == nullptr) {
+      continue;
+    }
+    const std::vector<Expr*> chain = chainToOutput(fusion, cat);
+    auto* out = (chain.empty() ? e : chain.back())->output(0)->as<TensorView>();
+    if (!out->isFusionOutput() || !fusion->isReturned(out) || !fusion->liveUses(out).empty()) {
+      continue;
+    }
+    const std::vector<TensorView*> parts = partsOf(cat->output(0)->as<TensorView>(), cat->dim());
+    if (chain.empty() && parts.size() == ops_utils::joinedBy(cat).size()) {
+      continue; // it is what it would be
+    }
     const auto is_of = [&](Making::Kind kind) {
       return [&making, kind](const TensorView* part) { return making.of(part) == kind; };
     };
-    if (parts.empty() || parts.size() > kMostParts ||
-        !hasOneLoopPerDim(cat->output(0)->as<TensorView>()) ||
+    if (parts.size() < 2 || !hasOneLoopPerDim(cat->output(0)->as<TensorView>()) ||
         std::ranges::any_of(parts, is_of(Making::Kind::Other)) ||
         std::ranges::all_of(parts, is_of(Making::Kind::Read))) {
       continue;
     }
-    auto* out = chain.back()->output(0)->as<TensorView>();
     std::vector<TensorView*> computed;
     for (TensorView* part : parts) {
-      Val* v = part;
       for (const Expr* op : chain) {
-        std::vector<Val*> operands = op->inputs();
-        std::replace(operands.begin(), operands.end(), static_cast<Val*>(tensorInputs(op).front()),
-                     v);
-        const auto* elementwise = static_cast<const ElementwiseOp*>(op);
-        v = elementwiseAsIs(elementwise->op(), op->output(0)->dtype(), operands);
+        part = computedOf(op, tensorInputs(op).front(), part);
       }
-      computed.push_back(v->as<TensorView>());
+      computed.push_back(part);
     }
     TensorView* joined = nvfuser::cat(computed, cat->dim());
     copyExprWith(fusion, joined->definition(), {{joined, out}});

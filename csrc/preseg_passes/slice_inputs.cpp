@@ -3,8 +3,8 @@
 // element is computed of parts: slice(f(x, row)) becomes f(slice(x), row). A rotation of halves of
 // rows that were normalized, cat(-y[d / 2:], y[:d / 2]) with y = x * rsqrt(mean(x * x)), is then
 // computed of two parts of x in the kernel that reduces x, where y itself would have to be written
-// before anything else could read it at other places.
-#include <preseg_passes/canonical_form.h>
+// before anything else could read it at other places. A part of a count counts from another number
+// on, and a part of a stack is what was stacked.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -23,7 +23,10 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace nvfuser {
 
@@ -49,21 +52,23 @@ bool takesAll(const Ranges& ranges) {
 
 class SlicePusher {
  public:
-  // `through_slices`: what is sliced may be made of slices.
-  SlicePusher(Fusion* fusion, Expr* slice, bool through_slices)
-      : fusion_(fusion), slice_(slice), through_slices_(through_slices) {}
+  // `taken_apart`: whose parts are made of parts of parts.
+  SlicePusher(Fusion* fusion, std::unordered_set<const Val*> taken_apart)
+      : fusion_(fusion), taken_apart_(std::move(taken_apart)) {}
 
-  // Whether it is made of parts.
-  bool run() {
-    auto* source = slice_->input(0)->as<TensorView>();
-    auto* part = slice_->output(0)->as<TensorView>();
+  void push(Expr* slice) {
+    auto* source = slice->input(0)->as<TensorView>();
+    auto* part = slice->output(0)->as<TensorView>();
     if (source->isFusionInput() || part->isFusionOutput()) {
-      return false;
+      return;
     }
+    through_slices_ = taken_apart_.count(source) != 0;
+    reached_.clear();
     const std::optional<Ranges> ranges = rangesOfSlice(part);
     if (!ranges.has_value() || !reaches(source, *ranges)) {
-      return false;
+      return;
     }
+    location_ = part->sourceLocation();
     TensorView* made = sliced(source, *ranges);
     const std::vector<Expr*> uses = part->uses();
     for (Expr* use : uses) {
@@ -73,7 +78,6 @@ class SlicePusher {
         fusion_->replaceExprInput(use, part, made);
       }
     }
-    return true;
   }
 
  private:
@@ -95,7 +99,20 @@ class SlicePusher {
     return is_undone ? added->input(0)->as<TensorView>() : nullptr;
   }
 
-  static std::optional<Ranges> rangesOfSlice(const TensorView* part) {
+  // The same for all constants of one value, so that equal ranges are.
+  Val* shared(Val* v) {
+    if (!v->isConstInt()) {
+      return v;
+    }
+    Val*& known = constants_[v->intValue()];
+    known = known == nullptr ? v : known;
+    return known;
+  }
+  Range shared(const Range& r) {
+    return {shared(r.start), shared(r.stop), shared(r.size), r.type};
+  }
+
+  std::optional<Ranges> rangesOfSlice(const TensorView* part) {
     const auto* op = static_cast<const SliceOp*>(part->definition());
     const Ids dims = logicalIds(part);
     const Ids sliced = logicalIds(op->input(0));
@@ -105,7 +122,7 @@ class SlicePusher {
         return std::nullopt;
       }
       if (tryAs<Resize>(dims[d]->definition()) != nullptr) {
-        out[d] = {op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()};
+        out[d] = shared({op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()});
       } else if (sliced[d]->hasExpandedExtent() && !dims[d]->hasExpandedExtent()) { // one is left
         return std::nullopt;
       }
@@ -142,7 +159,7 @@ class SlicePusher {
   }
 
   // A part of a part.
-  static std::optional<Ranges> rangesOfSource(const TensorView* part, const Ranges& ranges) {
+  std::optional<Ranges> rangesOfSource(const TensorView* part, const Ranges& ranges) {
     std::optional<Ranges> out = rangesOfSlice(part);
     for (size_t d = 0; out.has_value() && d < ranges.size(); ++d) {
       const Range& taken = ranges[d];
@@ -156,14 +173,31 @@ class SlicePusher {
         return std::nullopt; // a chain that grows
       }
       const int64_t first = of_source.start->intValue();
-      of_source = {IrBuilder::index(first + taken.start->intValue()),
-                   IrBuilder::index(first + taken.stop->intValue()), taken.size, taken.type};
+      of_source =
+          shared({IrBuilder::index(first + taken.start->intValue()),
+                  IrBuilder::index(first + taken.stop->intValue()), taken.size, taken.type});
     }
     return out;
   }
 
   static bool isSupported(const Expr* e) {
-    return e->kind() == ExprKind::FullOp || isCount(e) || (isByPosition(e) && !isBoundary(e));
+    return e->kind() == ExprKind::FullOp || isCount(e) ||
+           (isByPosition(e) && !isBoundary(e) &&
+            (e->kind() != ExprKind::ExpandOp || isGenerated(e->input(0))));
+  }
+
+  // Of counts and constants: parts of it cost no more than the whole, however often it is repeated.
+  static bool isGenerated(const Val* tv) {
+    constexpr int kMostSteps = 8;
+    for (int step = 0; step < kMostSteps; ++step) {
+      const Expr* e = tv->definition();
+      const auto ins = e == nullptr ? std::vector<TensorView*>() : tensorInputs(e);
+      if (ins.size() != 1) {
+        return e != nullptr && (isCount(e) || e->kind() == ExprKind::FullOp);
+      }
+      tv = ins.front();
+    }
+    return false;
   }
 
   // Integers, of which a part counts from another one on.
@@ -171,16 +205,24 @@ class SlicePusher {
     return e->kind() == ExprKind::IotaOp && isIntegral(e->output(0)->dtype());
   }
 
-  // Of what is stacked: the part that is taken.
-  static TensorView* takenOfStack(const Expr* e, const Ranges& ranges) {
+  struct Part {
+    TensorView* tv = nullptr;
+    Ranges ranges = {};
+  };
+
+  // Of what is stacked: the part that is taken, and what is taken of that.
+  static std::optional<Part> takenOfStack(const Expr* e, const Ranges& ranges) {
     const auto* cat = tryAs<CatOp>(e);
     if (cat == nullptr) {
-      return nullptr;
+      return std::nullopt;
     }
-    const Range& taken = ranges[static_cast<size_t>(cat->dim())];
+    const auto dim = static_cast<size_t>(cat->dim());
+    const Range& taken = ranges[dim];
     const bool is_one =
         taken.size != nullptr && taken.size->isOneInt() && taken.start->isConstInt();
-    return is_one ? stackedAt(cat, taken.start->intValue()) : nullptr;
+    Part part{is_one ? stackedAt(cat, taken.start->intValue()) : nullptr, ranges};
+    part.ranges[dim] = {};
+    return part.tv == nullptr ? std::nullopt : std::optional(std::move(part));
   }
 
   // All that would be sliced is an input, or a constant, or stacked.
@@ -193,8 +235,8 @@ class SlicePusher {
       const std::optional<Ranges> of_source = rangesOfSource(tv, ranges);
       return of_source.has_value() && reaches(e->input(0)->as<TensorView>(), *of_source);
     }
-    if (takenOfStack(e, ranges) != nullptr) {
-      return std::ranges::count_if(ranges, [](const Range& r) { return r.size != nullptr; }) == 1;
+    if (const std::optional<Part> part = takenOfStack(e, ranges)) {
+      return takesAll(part->ranges) || reaches(part->tv, part->ranges);
     }
     if (e == nullptr || !isSupported(e)) {
       return false;
@@ -224,13 +266,13 @@ class SlicePusher {
     if (!tv->isFusionInput() && tv->definition()->kind() == ExprKind::SliceOp) {
       return sliced(tv->definition()->input(0)->as<TensorView>(), *rangesOfSource(tv, ranges));
     }
-    if (TensorView* part = takenOfStack(tv->definition(), ranges)) {
-      return part;
+    if (const std::optional<Part> part = takenOfStack(tv->definition(), ranges)) {
+      return sliced(part->tv, part->ranges);
     }
     TensorView*& known = sliced_[{tv, ranges}];
     if (known == nullptr) {
       known = tv->isFusionInput() ? slicedInput(tv, ranges) : computed(tv, ranges);
-      known->setSourceLocation(slice_->output(0)->as<TensorView>()->sourceLocation());
+      known->setSourceLocation(location_);
     }
     return known;
   }
@@ -259,6 +301,11 @@ class SlicePusher {
       if (v->isTensor() && !v->as<TensorView>()->getLogicalDomain().empty()) {
         auto* in = v->as<TensorView>();
         replaced[in] = sliced(in, *rangesOf(in, e, ranges));
+      }
+    }
+    if (replaced.size() == 1) {
+      if (TensorView* before = beforeBroadcast(replaced.begin()->second->as<TensorView>(), e)) {
+        return before;
       }
     }
     TensorView* out = likePart(tv, ranges);
@@ -305,10 +352,13 @@ class SlicePusher {
   static constexpr size_t kMostOperations = 96;
 
   Fusion* fusion_;
-  Expr* slice_;
-  const bool through_slices_;
+  const std::unordered_set<const Val*> taken_apart_;
+  std::unordered_map<int64_t, Val*> constants_;
+  std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_; // for all slices
+  // Of the slice that is pushed.
+  bool through_slices_ = false; // what is sliced may be made of slices
   std::set<std::pair<const TensorView*, Ranges>> reached_;
-  std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_;
+  std::string location_;
 };
 
 } // namespace
@@ -326,17 +376,14 @@ void sliceInputs(Fusion* fusion) {
       taken_apart.insert(e->input(0));
     }
   }
-  bool changed = false;
-  for (Expr* e : exprs) {
-    if (is_slice(e)) {
-      changed |= SlicePusher(fusion, e, taken_apart.count(e->input(0)) != 0).run();
+  // What parts of parts are made of is found by those that were sliced last, and shared.
+  SlicePusher pusher(fusion, std::move(taken_apart));
+  for (size_t i = exprs.size(); i-- > 0;) {
+    if (is_slice(exprs[i])) {
+      pusher.push(exprs[i]);
     }
   }
   fusion->removeDeadUses();
-  if (changed) { // parts of several slices are the same
-    shareCommonExpressions(fusion);
-    fusion->removeDeadUses();
-  }
 }
 
 } // namespace nvfuser

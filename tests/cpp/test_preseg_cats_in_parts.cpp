@@ -110,6 +110,35 @@ outputs: t8
 )");
 }
 
+TEST_F(CatsInParts, PartsOfPartsAreParts) {
+  TensorView* x = input({4, 8});
+  TensorView* scale = broadcast(input({4}), {false, true});
+  TensorView* joined = cat({neg(x), exp(x)}, 1);
+  fusion_.addOutput(cat({joined, mul(joined, scale)}, 1));
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = neg(x0)
+t1 float32[i4, i32] of [i4, i8] = pad(t0, float(0))
+t2 float32[i4, i8] = exp(x0)
+t3 float32[i4, i32] of [i4, i8] = pad(t2, float(0))
+t4 float32[i4, b] = broadcast(x1)
+t5 float32[i4, i8] = mul(t0, t4)
+t6 float32[i4, i32] of [i4, i8] = pad(t5, float(0))
+t7 float32[i4, i8] = mul(t2, t4)
+t8 float32[i4, i32] of [i4, i8] = pad(t7, float(0))
+t9 float32[i4, i32] = cat(t1, t3, t6, t8)
+outputs: t9
+)");
+}
+
+TEST_F(CatsInParts, WhatIsComputedOfTwoConcatenationsStays) {
+  TensorView* x = input({4, 8});
+  TensorView* joined = mul(cat({neg(x), exp(x)}, 1), cat({sin(x), cos(x)}, 1));
+  fusion_.addOutput(cat({joined, sin(x)}, 1));
+  const std::string before = text();
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(CatsInParts, WhatIsJoinedOfInputsIsComputedTogether) {
   TensorView* x = input({4, 8});
   TensorView* y = input({4, 8});

@@ -110,7 +110,33 @@ def test_other_sizes_of_one_definition() -> None:
         assert torch.equal(difference, x - y)
 
 
-@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16])
+def test_parts_of_parts(dim: int, dtype: torch.dtype) -> None:
+    """Aggregates of neighbours that are joined, scaled in several ways and joined again."""
+    x = randn(1024, 5, 64, dtype=dtype)
+    degree = torch.rand(1024, device=DEVICE) + 0.5
+
+    def define(ops: Any, t: Any, d: Any) -> list[Any]:
+        wide = ops.cast(t, F32)
+        mean = ops.div(ops.sum(wide, [1]), 5.0)
+        largest = ops.max(wide, [1])
+        scale = ops.broadcast(ops.log(ops.add(d, 1.0)), [False, True])
+        h = ops.cat([mean, largest, ops.sub(largest, mean)], dim)
+        if dim == 0:
+            scale = ops.cat([scale, scale, scale], 0)
+        return [ops.cat([h, ops.mul(h, scale), ops.div(h, scale)], dim)]
+
+    mean, largest = x.float().mean(1), x.float().amax(1)
+    scale = torch.log(degree + 1.0)[:, None]
+    h = torch.cat([mean, largest, largest - mean], dim)
+    if dim == 0:
+        scale = scale.repeat(3, 1)
+    fd = check(define, [x, degree], [torch.cat([h, h * scale, h / scale], dim)])
+    assert in_parts(fd, [x, degree]) == (dim == 1)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
 def test_three_parts_of_a_tensor_between(dim: int) -> None:
     x = randn(6, 10, 24)
 
