@@ -79,10 +79,25 @@ ColumnsOnChip ReductionChooser::columnsOnChip() {
   out.narrowest = std::max<int64_t>(vectorBytes() / vector_, 1);
   out.bytes_read = bytes_per_element_;
   out.bytes_written = 0;
+  const auto hasRows = [&](const Val* v) {
+    const auto* tv = tryAs<TensorView>(v);
+    return tv != nullptr && analysis_.hasReducedDims(tv);
+  };
+  // What columns have themselves is read once for all of their rows.
+  const auto bytesOf = [](const Val* v) {
+    return static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
+  };
+  const auto ofColumn = [&](const Val* v) {
+    const auto* tv = tryAs<TensorView>(v);
+    const bool counts =
+        tv != nullptr && !hasRows(v) && analysis_.innermostDim(tv, params_->fastest_dim) >= 0;
+    return counts ? bytesOf(v) / static_cast<double>(std::max<int64_t>(reduced_, 1)) : 0;
+  };
   for (const Val* v : fusion_->outputs()) {
-    if (analysis_.hasReducedDims(v->as<TensorView>())) {
-      out.bytes_written += static_cast<double>(dataTypeSizeBits(v->dtype())) / 8;
-    }
+    out.bytes_written += hasRows(v) ? bytesOf(v) : ofColumn(v);
+  }
+  for (const Val* v : fusion_->inputs()) {
+    out.bytes_read += ofColumn(v);
   }
   out.bits_kept = StageSplitter(fusion_, analysis_, KeptOfRows::All).mostBitsKept();
   out.result_bytes = 0;

@@ -206,11 +206,15 @@ int64_t ReductionChooser::vectorByLines(int64_t widest) {
   const auto add = [&](const Val* v) {
     const int64_t width = params_->vector_widths[position];
     const auto* tv = tryAs<TensorView>(v);
-    if (!isExchanged(position++) && tv != nullptr &&
+    // Threads of sums of columns have many rows for what the columns have themselves.
+    const bool counts = tv != nullptr && (params_->fastest_dim || analysis_.normalization ||
+                                          analysis_.hasReducedDims(tv));
+    if (!isExchanged(position++) && counts &&
         analysis_.innermostDim(tv, params_->fastest_dim) >= 0) {
       const int64_t bytes = std::max<int64_t>(dataTypeSizeBits(tv->dtype()) / 8, 1);
-      accesses.push_back({bytes, width, bytes * strideAlong(tv),
-                          !params_->fastest_dim || analysis_.differsByRow(tv) || kept_ == 1});
+      const bool from_memory = params_->fastest_dim ? analysis_.differsByRow(tv) || kept_ == 1
+                                                    : analysis_.hasReducedDims(tv) || reduced_ == 1;
+      accesses.push_back({bytes, width, bytes * strideAlong(tv), from_memory});
     }
   };
   std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
