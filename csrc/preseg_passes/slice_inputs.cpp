@@ -123,7 +123,9 @@ class SlicePusher {
       }
       if (tryAs<Resize>(dims[d]->definition()) != nullptr) {
         out[d] = shared({op->starts()[d], op->stops()[d], dims[d]->extent(), dims[d]->iterType()});
-      } else if (sliced[d]->hasExpandedExtent() && !dims[d]->hasExpandedExtent()) { // one is left
+      } else if (sliced[d]->hasExpandedExtent() &&
+                 !sliced[d]->getMaybeExpandedExtent()->sameAs(dims[d]->getMaybeExpandedExtent())) {
+        // Fewer are left, perhaps one.
         return std::nullopt;
       }
     }
