@@ -32,18 +32,6 @@ namespace {
 constexpr int64_t kElementsPerPosition = 4;
 constexpr int kMostOperations = 32;
 
-std::optional<int64_t> elementsOf(const TensorView* tv) {
-  int64_t elements = 1;
-  for (const IterDomain* id : logicalIds(tv)) {
-    const auto extent = constInt(id->extent());
-    if (!extent.has_value()) {
-      return std::nullopt;
-    }
-    elements *= *extent;
-  }
-  return elements;
-}
-
 // Neighbouring dimensions that one position counts the elements of.
 struct Span {
   size_t first;
@@ -61,8 +49,8 @@ class Finder {
   // What is found, computed of what is found in inputs; null if it can't be, or not for less.
   TensorView* run() {
     TensorView* table = op_->lookup();
-    const auto all = elementsOf(table);
-    const auto wanted = elementsOf(op_->output(0)->as<TensorView>());
+    const auto all = knownElements(table);
+    const auto wanted = knownElements(op_->output(0)->as<TensorView>());
     const bool fits = all.value_or(0) > 0 && wanted.has_value() &&
                       *wanted * kElementsPerPosition <= *all && knownPositions(index_).empty();
     if (!fits || !canFind(table, span_) || !merges_) {

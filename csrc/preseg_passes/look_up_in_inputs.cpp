@@ -31,29 +31,18 @@ namespace nvfuser {
 
 namespace {
 
-std::optional<int64_t> elementsOf(const Val* tv) {
-  int64_t elements = 1;
-  for (const IterDomain* id : logicalIds(tv)) {
-    const auto extent = constInt(id->extent());
-    if (!extent.has_value()) {
-      return std::nullopt;
-    }
-    elements *= *extent;
-  }
-  return elements;
-}
-
 // Rows are found, and fewer than there are by all lookups together, and nothing else needs any.
 bool findsFewRows(const Fusion* fusion, const Expr* lookup) {
   const TensorView* table = lookedUpTensor(lookup);
-  const std::optional<int64_t> all = elementsOf(table);
+  const std::optional<int64_t> all = knownElements(table);
   if (!all.has_value() || table->isFusionOutput()) {
     return false;
   }
   int64_t found = 0;
   for (const Expr* use : fusion->liveUses(table)) {
-    const auto elements =
-        lookedUpTensor(use) == table && findsRows(use) ? elementsOf(use->output(0)) : std::nullopt;
+    const auto elements = lookedUpTensor(use) == table && findsRows(use)
+                              ? knownElements(use->output(0))
+                              : std::nullopt;
     if (!elements.has_value()) {
       return false;
     }

@@ -162,6 +162,18 @@ std::optional<WithConstant> splitConstant(const ElementwiseOp* op) {
   return std::nullopt;
 }
 
+std::optional<int64_t> knownElements(const Val* tensor) {
+  int64_t elements = 1;
+  for (const IterDomain* id : logicalIds(tensor)) {
+    const auto extent = constInt(id->extent());
+    if (!extent.has_value()) {
+      return std::nullopt;
+    }
+    elements *= *extent;
+  }
+  return elements;
+}
+
 std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
                                           const std::vector<IterDomain*>& pieces) {
   std::vector<std::vector<size_t>> out;

@@ -63,6 +63,8 @@ struct WithConstant {
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
 // Whether every value of one type is a value of the other.
 bool holdsAll(DataType of, DataType in);
+// How many a tensor has, if its sizes are constants.
+std::optional<int64_t> knownElements(const Val* tensor);
 // Whether the two are known to have the same size, or all dimensions but one are.
 bool haveSameSize(const IterDomain* a, const IterDomain* b);
 bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim);
