@@ -7,6 +7,7 @@
 #include <ir/logical_map.h>
 #include <ir/op_traits.h>
 #include <ir/visitor.h>
+#include <preseg_passes/rewriter.h>
 
 #include <algorithm>
 
@@ -23,6 +24,32 @@ int64_t concreteDims(const TensorView* tv) {
   return std::count_if(logical.begin(), logical.end(), [](const IterDomain* id) {
     return !id->isBroadcast() && !id->isReduction();
   });
+}
+
+namespace {
+
+// What is computed of it has its dimensions in another order: threads that are neighbours would
+// find elements of different rows.
+bool isPermuted(const TensorView* tv) {
+  constexpr size_t kMostVisited = 16;
+  std::vector<const TensorView*> tensors{tv};
+  for (size_t i = 0; i < tensors.size() && i < kMostVisited; ++i) {
+    for (const Expr* use : tensors[i]->uses()) {
+      if (!permutationOf(use).empty()) {
+        return true;
+      }
+      if (isByPosition(use)) {
+        tensors.push_back(use->output(0)->as<TensorView>());
+      }
+    }
+  }
+  return false;
+}
+
+} // namespace
+
+bool readsWholeRows(const Expr* lookup) {
+  return findsRows(lookup) && !isPermuted(lookup->output(0)->as<TensorView>());
 }
 
 InputBits::InputBits(const std::vector<Expr*>& exprs) {
@@ -53,7 +80,7 @@ std::optional<InputBits::Cost> InputBits::costOf(const Expr* e) const {
                  : std::nullopt;
     case ExprKind::IndexSelectOp:
     case ExprKind::EmbeddingFwdOp: // reads as much as it finds, of positions with fewer dimensions
-      return isInMemory(lookedUpTensor(e)) && findsRows(e)
+      return isInMemory(lookedUpTensor(e)) && readsWholeRows(e)
                  ? std::optional(Cost{{e->output(0)->as<TensorView>()}, 1})
                  : std::nullopt;
     default:

@@ -14,6 +14,10 @@ namespace nvfuser {
 // Such as from bf16 to float.
 bool isWideningCast(const Expr* e);
 
+// A lookup finds rows of its table, and what is computed of them keeps them in their order: threads
+// that are neighbours read neighbours.
+bool readsWholeRows(const Expr* lookup);
+
 // Dimensions that a tensor's elements differ along, as far as is known.
 int64_t concreteDims(const TensorView* tv);
 

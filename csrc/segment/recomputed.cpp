@@ -31,7 +31,7 @@ using Exprs = std::vector<Expr*>;
 double bytesLookedUp(const Expr* lookup) {
   constexpr double kSectorBytes = 32;
   const Val* found = lookup->output(0);
-  return findsRows(lookup) ? sizeOf(found) : elementsOf(found) * kSectorBytes;
+  return readsWholeRows(lookup) ? sizeOf(found) : elementsOf(found) * kSectorBytes;
 }
 
 // Of the loops of a kernel: what is computed in them is computed so often.

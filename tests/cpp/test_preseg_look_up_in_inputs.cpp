@@ -2,6 +2,8 @@
 // Lookups go before what is computed of the table element by element.
 #include "preseg_for_test.h"
 
+#include <preseg_passes/input_bits.h>
+
 namespace nvfuser::test {
 
 class LookUpInInputs : public PresegTest {};
@@ -94,6 +96,23 @@ t14 float32[i2, i3, i8] = exp(t13)
 t15 float32[i2, i3, i8] = where(t12, t14, float(0))
 outputs: t7 t15
 )");
+}
+
+// What every kernel finds for itself: rows, unless they are read across.
+TEST_F(LookUpInInputs, RowsThatKeepTheirOrderAreReadAsTheyAre) {
+  TensorView* index = input({5, 6}, DataType::Int);
+  TensorView* rows = embedding_fwd(index, input({16, 8}));
+  TensorView* heads = embedding_fwd(index, input({32, 4}));
+  TensorView* columns = index_select(input({8, 16}), input({4}, DataType::Int), 1);
+  fusion_.addOutput(exp(rows));
+  fusion_.addOutput(permute(neg(heads), {2, 0, 1}));
+  fusion_.addOutput(columns);
+  EXPECT_TRUE(readsWholeRows(rows->definition()));
+  EXPECT_FALSE(readsWholeRows(heads->definition()));
+  EXPECT_FALSE(readsWholeRows(columns->definition()));
+  const InputBits bits(fusion_.exprs());
+  EXPECT_TRUE(bits.areFewFor(rows->definition()));
+  EXPECT_FALSE(bits.areKnownFor(heads->definition()));
 }
 
 TEST_F(LookUpInInputs, AsManyRowsAsThereAreStay) {
