@@ -374,7 +374,7 @@ STORED = """
 import os
 def stored_plans():
     paths = (p for p in (folder / "cache").rglob("*") if len(p.name) == 64)
-    return sum(b"nvfuser plan 7" in p.read_bytes() for p in paths)
+    return sum(b"nvfuser plan 8" in p.read_bytes() for p in paths)
 """
 
 
@@ -458,13 +458,13 @@ def test_damaged_files_are_made_anew(folder: Path) -> None:
             """
             assert is_planned(6, 40) and not is_planned(6, 40)
             good = {p: p.read_bytes() for p in (folder / "cache").rglob("*") if len(p.name) == 64}
-            plan = next(path for path, data in good.items() if b"nvfuser plan 7" in data)
+            plan = next(path for path, data in good.items() if b"nvfuser plan 8" in data)
             data = good[plan]
             damaged = {
                 "truncated": data[: len(data) // 2],
                 "empty": b"",
                 "flipped": data[:200] + bytes([data[200] ^ 4]) + data[201:],
-                "other version": data.replace(b"nvfuser plan 7", b"nvfuser plan 0"),
+                "other version": data.replace(b"nvfuser plan 8", b"nvfuser plan 0"),
                 "longer": data + b"x",
             }
             for name, contents in damaged.items():
