@@ -25,7 +25,8 @@ struct CatInParts {
 };
 
 // Makes concatenations the last operations before outputs, rather than to compute single elements
-// of what they join after it, if any of that is computed.
+// of what they join after it, if any of that is computed. Those that join concatenations join the
+// parts of these.
 void computeBeforeCats(Fusion* fusion);
 
 // In the fusion's order.

@@ -7,9 +7,8 @@
 // * What is returned after a reshape, a squeeze or a broadcast of one element is made without it.
 //   If it is returned without it too, both are the same memory. So are an operand of a library and
 //   what is returned of it, also with permuted dimensions.
-// * Parts that are returned of one tensor, each of which is in one piece in its memory, are views
-// of
-//   it if they are all of it, or if it is returned too: the gradients of what was stacked.
+// * Parts that are returned of one tensor, each in one piece of its memory, are views of it if they
+//   are all of it, or if it is returned too: the gradients of what was stacked.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
