@@ -392,6 +392,9 @@ Text KernelPrinter::elementwise(const ElementwiseOp* op) {
                                 : !isComplex(type) && !(is_index && isNonzeroDivisor(op->in(1)))) {
         return call(std::string("nvf::") + info.name);
       }
+      if (type == DataType::Float && approximate_.count(op) == 0) {
+        return call("nvf::divideFloats");
+      }
       break;
     case OpType::Neg:
       if (type == DataType::Int32 && !is_index) {

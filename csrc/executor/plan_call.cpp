@@ -29,6 +29,13 @@ void* const kUnallocated = reinterpret_cast<void*>(uintptr_t(256));
 
 std::atomic<int> failures_to_inject = 0;
 
+// Rows that are as long do not fit either.
+LeftOutFor tooLarge(const Segment& segment, std::string why) {
+  const bool keeps_rows = segment.scheduler == SchedulerType::InnerPersistent ||
+                          segment.scheduler == SchedulerType::OuterPersistent;
+  return {std::move(why), keeps_rows ? longestRow(*segment.fusion) : 0};
+}
+
 } // namespace
 
 void Planner::failToLower(int count) {
@@ -65,7 +72,9 @@ std::shared_ptr<LaunchPlan> Planner::plan(std::span<const ArgView> args, Device 
       case Call::Choice::Simplified:
         continue; // the segments are others now
       case Call::Choice::TooLarge:
-        left_out.merge(call.too_large);
+        for (auto& [type, reason] : call.too_large) {
+          leaveOut(left_out, type, std::move(reason));
+        }
         continue;
       case Call::Choice::Done:
         break;
@@ -450,7 +459,7 @@ Planner::Call::Choice Planner::Call::chooseKernel(const ConcreteFusion& concrete
       info.setWantsAnyExtent(wants_any_extent);
       ChosenParams found = chooseParams(state, position, inputs, info);
       if (found.params == nullptr) {
-        too_large[state.segment.scheduler] = std::move(found.why_not);
+        too_large.emplace(state.segment.scheduler, tooLarge(state.segment, found.why_not));
         return Choice::TooLarge;
       }
       params = std::move(found.params);
@@ -647,7 +656,7 @@ Planner::Call::Choice Planner::Call::addSteps(ConcreteFusion& concrete) {
           break;
         case LaunchRefusal::Kind::DoesNotFit:
           NVF_CHECK(is_ours, refusal.why);
-          too_large[state.segment.scheduler] = std::move(refusal.why);
+          too_large.emplace(state.segment.scheduler, tooLarge(state.segment, refusal.why));
           return Choice::TooLarge;
         case LaunchRefusal::Kind::UnmetAssumption:
           NVF_CHECK(simplify(refusal.why, concrete, state), refusal.why);

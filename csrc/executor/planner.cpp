@@ -323,7 +323,9 @@ Planner::Chosen Planner::concrete(const Roles& roles, std::span<const ArgView> a
     if (next.empty()) {
       return chosen;
     }
-    left_out.insert(next.begin(), next.end());
+    for (const auto& [type, reason] : next) {
+      leaveOut(left_out, type, reason);
+    }
   }
 }
 
@@ -452,8 +454,10 @@ SegmentVerdict judged(const ConcreteFusion& concrete, Fusion* segment) {
   verdict.scheduler = chooseScheduler(segment, left_out);
   if (!verdict.accepted()) {
     verdict.reason = whyNoScheduler(segment);
-    for (const auto& [scheduler, why] : left_out) {
-      verdict.reason = canSchedule(segment, scheduler) ? why : verdict.reason;
+    for (const auto& [scheduler, reason] : left_out) {
+      if (isLeftOut(segment, scheduler, left_out) && canSchedule(segment, scheduler)) {
+        verdict.reason = reason.why;
+      }
     }
     verdict.conflicting = conflictingTensors(segment, left_out);
     if (segment->exprs().size() == 1 && fusionEvaluator() != nullptr) {
@@ -512,7 +516,7 @@ void Planner::cut(ConcreteFusion& concrete) {
   }
   if (const SchedulerType type = concrete.wanted.rewritten_for; type != SchedulerType::None) {
     if (std::string why = schedulerEntry(type)->whyUseless(segmented); !why.empty()) {
-      concrete.left_out_next.emplace(type, std::move(why));
+      leaveOut(concrete.left_out_next, type, {std::move(why)});
       return;
     }
   }
@@ -555,13 +559,15 @@ bool Planner::simplify(ConcreteFusion& concrete, SegmentState& state, const std:
     state.plain = true;
     add_note("without vectors and unrolling, as with them: ");
   } else if (other.kind == Alternative::Kind::LeaveOut) {
-    concrete.left_out_next[other.scheduler] = "no kernel could be made that reads it once: " + why;
+    leaveOut(concrete.left_out_next, other.scheduler,
+             {"no kernel could be made that reads it once: " + why});
   } else if (state.segment.fusion->hasExpr(ExprKind::ScatterStoreOp)) {
     // The library has no operation for these.
-    concrete.left_out_next[SchedulerType::Greedy] = "no kernel could be made that updates: " + why;
+    leaveOut(concrete.left_out_next, SchedulerType::Greedy,
+             {"no kernel could be made that updates: " + why});
   } else if (concrete.wanted.rewritten_for != SchedulerType::None) {
-    concrete.left_out_next[concrete.wanted.rewritten_for] =
-        "no kernel could be made of what was rewritten for it: " + why;
+    leaveOut(concrete.left_out_next, concrete.wanted.rewritten_for,
+             {"no kernel could be made of what was rewritten for it: " + why});
   } else if (state.segment.exprs.size() > 1) {
     concrete.refused[state.segment.fusion->printMath()] = "no kernel could be made of both: " + why;
     cut(concrete);

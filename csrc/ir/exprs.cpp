@@ -5,6 +5,7 @@
 #include <ir/library_table.h>
 #include <ir/tensor_view.h>
 
+#include <limits>
 #include <sstream>
 
 namespace nvfuser {
@@ -210,6 +211,21 @@ bool isOfMemory(const Expr* e) {
 bool isReduction(const Expr* e) {
   return e != nullptr && (e->kind() == ExprKind::ReductionOp || e->kind() == ExprKind::WelfordOp ||
                           e->kind() == ExprKind::OnlineSoftmaxOp);
+}
+
+double reducedElements(const Expr* e) {
+  if (!isReduction(e)) {
+    return 0;
+  }
+  double elements = 1;
+  for (const IterDomain* id : tensor(e->output(0))->getMaybeRootDomain()) {
+    if (id->isReduction()) {
+      const Val* extent = id->getMaybeExpandedExtent();
+      elements *= extent->isConstInt() ? static_cast<double>(extent->intValue())
+                                       : std::numeric_limits<double>::infinity();
+    }
+  }
+  return elements;
 }
 
 WelfordOp::WelfordOp(IrBuilderPasskey key, TensorView* out_avg, TensorView* out_M2,

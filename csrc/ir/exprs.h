@@ -374,6 +374,8 @@ class OnlineSoftmaxOp : public ExprBase<OnlineSoftmaxOp, ExprKind::OnlineSoftmax
 
 // Whether the expression reduces dimensions of its input.
 bool isReduction(const Expr* e);
+// Elements that become one; infinitely many if their number is not known. 0 of other expressions.
+double reducedElements(const Expr* e);
 // It says where a tensor lies: in another one, or around others. Nothing is computed.
 bool isOfMemory(const Expr* e);
 

@@ -75,7 +75,8 @@ class Making {
       case ExprKind::SliceOp:
         return most == Kind::Read ? most : Kind::Other;
       case ExprKind::LoadStoreOp:
-        return isPlainCopy(e) || most == Kind::Read ? most : Kind::Other;
+        return isPlainCopy(e) || !permutationOf(e).empty() || most == Kind::Read ? most
+                                                                                 : Kind::Other;
       case ExprKind::ElementwiseOp:
       case ExprKind::FullOp:
       case ExprKind::IotaOp:
@@ -109,7 +110,14 @@ class SharedLoops {
       }
     }
   }
+  // After one permutation both have the same order.
   bool areThoseOf(const TensorView* a, const TensorView* b) const {
+    const std::vector<int64_t> order = a->definition() == nullptr ? std::vector<int64_t>()
+                                                                  : permutationOf(a->definition());
+    if (!order.empty() && b->definition() != nullptr && permutationOf(b->definition()) == order) {
+      a = a->definition()->input(0)->as<TensorView>();
+      b = b->definition()->input(0)->as<TensorView>();
+    }
     return a == b || sets_.permissiveAreMapped(a, b);
   }
 
@@ -118,8 +126,8 @@ class SharedLoops {
 };
 
 // What was given the dimension of a concatenation by a broadcast, and no other: null if the part is
-// no such column.
-TensorView* columnOf(const TensorView* part, int64_t dim) {
+// not stacked so.
+TensorView* stackedAlong(const TensorView* part, int64_t dim) {
   const auto* op = tryAs<BroadcastOp>(part->definition());
   if (op == nullptr) {
     return nullptr;
@@ -131,8 +139,8 @@ TensorView* columnOf(const TensorView* part, int64_t dim) {
              : nullptr;
 }
 
-// Columns lie element beside element, so that they are not written by vectors, but with few in
-// common they would be computed with that anyway: what several take notable work for is worth more.
+// Columns lie element beside element, so that they are not written by vectors: only what several
+// take notable work for is worth more.
 bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
   constexpr size_t kFewestOps = 8; // [hand]
   constexpr size_t kMostVisited = 512;
@@ -179,17 +187,18 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
         !hasOneLoopPerDim(out)) {
       continue;
     }
-    CatInParts each{cat, {}, false, true, {}};
+    CatInParts each{cat, {}, false, false, true, {}};
     std::vector<TensorView*> parts = ops_utils::joinedBy(cat);
     bool fits = !parts.empty() && parts.size() <= kMostParts;
     if (fits && std::all_of(parts.begin(), parts.end(), [&](const TensorView* part) {
-          return columnOf(part, cat->dim()) != nullptr;
+          return stackedAlong(part, cat->dim()) != nullptr;
         })) {
       for (TensorView*& part : parts) {
-        part = columnOf(part, cat->dim());
+        part = stackedAlong(part, cat->dim());
       }
-      each.of_columns = true;
-      fits = haveMuchInCommon(parts);
+      each.of_stack = true;
+      each.needs_runs = !haveMuchInCommon(parts);
+      fits = !each.needs_runs || static_cast<size_t>(cat->dim()) + 1 < logicalIds(out).size();
     }
     for (size_t p = 0; fits && p < parts.size(); ++p) {
       TensorView* part = parts[p];
@@ -242,14 +251,15 @@ TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim, bool is_retu
 
 namespace {
 
-// Operations on single elements between a concatenation and an output that is read by nobody.
+// Operations on single elements, and permutations, between a concatenation and an output that is
+// read by nobody.
 std::vector<Expr*> chainToOutput(const Fusion* fusion, const Expr* cat) {
   std::vector<Expr*> chain;
   const Val* made = cat->output(0);
   while (!made->isFusionOutput()) {
     const std::vector<Expr*> uses = fusion->liveUses(made);
-    if (uses.size() != 1 || uses.front()->kind() != ExprKind::ElementwiseOp ||
-        tensorInputs(uses.front()).size() != 1) {
+    if (uses.size() != 1 || tensorInputs(uses.front()).size() != 1 ||
+        (uses.front()->kind() != ExprKind::ElementwiseOp && permutationOf(uses.front()).empty())) {
       return {};
     }
     chain.push_back(uses.front());
@@ -259,11 +269,44 @@ std::vector<Expr*> chainToOutput(const Fusion* fusion, const Expr* cat) {
 }
 
 // With these operands.
-TensorView* computedOf(const Expr* e, Val* before, Val* now) {
+TensorView* computedOf(const Expr* e, TensorView* before, TensorView* now) {
   std::vector<Val*> operands = e->inputs();
-  std::ranges::replace(operands, before, now);
+  std::ranges::replace(operands, static_cast<Val*>(before), static_cast<Val*>(now));
   const auto* op = static_cast<const ElementwiseOp*>(e);
   return elementwiseAsIs(op->op(), op->output(0)->dtype(), operands)->as<TensorView>();
+}
+
+// The operation on a part, which has elements before it is broadcast to be stacked.
+TensorView* computedOfPart(const Expr* e, TensorView* part) {
+  const std::vector<int64_t> order = permutationOf(e);
+  const auto* stacked = tryAs<BroadcastOp>(part->definition());
+  if (stacked == nullptr) {
+    return order.empty() ? computedOf(e, tensorInputs(e).front(), part) : permute(part, order);
+  }
+  auto* in = stacked->input(0)->as<TensorView>();
+  const std::vector<bool>& is_new = stacked->isBroadcastDim();
+  if (order.empty()) {
+    return broadcast(computedOf(e, tensorInputs(e).front(), in), is_new);
+  }
+  std::vector<int64_t> order_before;
+  std::vector<bool> new_after;
+  for (const int64_t d : order) {
+    const auto at = is_new.begin() + d;
+    new_after.push_back(*at);
+    if (!*at) {
+      order_before.push_back(std::count(is_new.begin(), at, false));
+    }
+  }
+  return broadcast(permute(in, order_before), new_after);
+}
+
+// Where a dimension is after the operations.
+int64_t dimAfter(const std::vector<Expr*>& chain, int64_t dim) {
+  for (const Expr* e : chain) {
+    const std::vector<int64_t> order = permutationOf(e);
+    dim = order.empty() ? dim : std::ranges::find(order, dim) - order.begin();
+  }
+  return dim;
 }
 
 // The operand that has elements along the dimension, if there is one; else null.
@@ -336,11 +379,11 @@ void computeBeforeCats(Fusion* fusion) {
     std::vector<TensorView*> computed;
     for (TensorView* part : parts) {
       for (const Expr* op : chain) {
-        part = computedOf(op, tensorInputs(op).front(), part);
+        part = computedOfPart(op, part);
       }
       computed.push_back(part);
     }
-    TensorView* joined = nvfuser::cat(computed, cat->dim());
+    TensorView* joined = nvfuser::cat(computed, dimAfter(chain, cat->dim()));
     copyExprWith(fusion, joined->definition(), {{joined, out}});
   }
   fusion->removeDeadUses();

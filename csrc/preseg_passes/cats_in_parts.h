@@ -14,9 +14,12 @@ namespace nvfuser {
 // A concatenation of computed tensors that is an output, and read by nobody else.
 struct CatInParts {
   CatOp* cat = nullptr;
-  // Columns, as a stack joins them, lack the dimension along which they lie side by side.
+  // What a stack joins lacks the dimension along which it lies side by side.
   std::vector<TensorView*> parts;
-  bool of_columns = false;
+  bool of_stack = false;
+  // That is worth it only where many elements of a part lie together: the parts would be computed
+  // with little in common, and vectors of the whole are lost.
+  bool needs_runs = false;
   // Each is computed element by element, with the loops of the others, if these have its size.
   bool in_one_kernel = false;
   // For each part: it needs a kernel that does not compute the others, as it depends on reductions,
@@ -25,8 +28,8 @@ struct CatInParts {
 };
 
 // Makes concatenations the last operations before outputs, rather than to compute single elements
-// of what they join after it, if any of that is computed. Those that join concatenations join the
-// parts of these.
+// of what they join after it, or to permute it, if any of that is computed. Those that join
+// concatenations join the parts of these.
 void computeBeforeCats(Fusion* fusion);
 
 // In the fusion's order.

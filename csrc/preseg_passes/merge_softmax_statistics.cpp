@@ -96,12 +96,13 @@ void merge(Fusion* fusion, ReductionOp* max_op, ReductionOp* sum_op) {
 
 } // namespace
 
-void mergeSoftmaxStatistics(Fusion* fusion, bool repeat) {
+void mergeSoftmaxStatistics(Fusion* fusion, std::optional<double> repeated) {
   FusionGuard guard(fusion);
   fusion->removeDeadUses();
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
     auto* sum = tryAs<ReductionOp>(e);
+    const bool repeat = repeated.has_value() && reducedElements(e) >= *repeated;
     if (ReductionOp* max = sum == nullptr ? nullptr : maximumOf(sum, repeat)) {
       separateFrom(fusion, sum, sum->in());
       merge(fusion, max, sum);

@@ -11,6 +11,7 @@
 #include <preseg_passes/rewrites.h>
 
 #include <cstdint>
+#include <optional>
 #include <unordered_set>
 #include <vector>
 
@@ -92,13 +93,14 @@ void sinkLookups(Fusion* fusion);
 // steps. Returns whether there is such a one.
 bool nestReductions(Fusion* fusion);
 
-// Replaces the maximum and the sum of exponentials of a softmax by an OnlineSoftmaxOp. `repeat`:
-// other readers of the exponentials compute them again, as rows take several kernels anyway.
-void mergeSoftmaxStatistics(Fusion* fusion, bool repeat);
+// Replaces the maximum and the sum of exponentials of a softmax by an OnlineSoftmaxOp. For rows of
+// at least `repeated` elements, as these take several kernels anyway, other readers of the
+// exponentials compute them again.
+void mergeSoftmaxStatistics(Fusion* fusion, std::optional<double> repeated);
 
-// Computes what is read before and after a reduction again after it, where that is cheaper than to
-// keep it.
-void repeatAfterReductions(Fusion* fusion);
+// Computes what is read before and after a reduction of at least so many elements again after it,
+// where that is cheaper than to keep it.
+void repeatAfterReductions(Fusion* fusion, double from_elements);
 
 // Gives every reader of a widening cast a cast of its own.
 void separateWideningCasts(Fusion* fusion);

@@ -52,8 +52,9 @@ void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassL
     pass("merge softmax statistics",
          [&] { mergeSoftmaxStatistics(fusion, wanted.repeat_after_reductions); });
   }
-  if (wanted.repeat_after_reductions && !writes_in_place) {
-    pass("repeat after reductions", [&] { repeatAfterReductions(fusion); });
+  if (wanted.repeat_after_reductions.has_value() && !writes_in_place) {
+    pass("repeat after reductions",
+         [&] { repeatAfterReductions(fusion, *wanted.repeat_after_reductions); });
   }
   pass("separate widening casts", [&] { separateWideningCasts(fusion); });
   if (wanted.partial_sums != 0) {

@@ -17,12 +17,12 @@ namespace nvfuser {
 
 namespace {
 
-// Levels: how many reductions lie, one after the other, between the inputs and a tensor. Copies are
-// met by no level but the one that they were made for, and never copied themselves.
+// Levels: how many such reductions lie, one after the other, between the inputs and a tensor. Copies
+// are met by no level but the one that they were made for, and never copied themselves.
 class LevelRepeater {
  public:
-  explicit LevelRepeater(Fusion* fusion)
-      : fusion_(fusion), exprs_(fusion->exprs()), bits_(exprs_) {}
+  LevelRepeater(Fusion* fusion, double from_elements)
+      : fusion_(fusion), from_elements_(from_elements), exprs_(fusion->exprs()), bits_(exprs_) {}
 
   void run() {
     for (Expr* e : exprs_) {
@@ -30,8 +30,9 @@ class LevelRepeater {
       for (const TensorView* in : tensorInputs(e)) {
         level = std::max(level, levelOf(in));
       }
+      const bool ends_level = isReduction(e) && reducedElements(e) >= from_elements_;
       for (const TensorView* out : tensorOutputs(e)) {
-        levels_[out] = level + (isReduction(e) ? 1 : 0);
+        levels_[out] = level + (ends_level ? 1 : 0);
       }
       std::unordered_map<Val*, Val*> replaced;
       for (TensorView* in : tensorInputs(e)) {
@@ -69,6 +70,7 @@ class LevelRepeater {
   }
 
   Fusion* fusion_;
+  const double from_elements_;
   const std::vector<Expr*> exprs_;
   const InputBits bits_;
   std::unordered_map<const TensorView*, int> levels_;
@@ -77,9 +79,9 @@ class LevelRepeater {
 
 } // namespace
 
-void repeatAfterReductions(Fusion* fusion) {
+void repeatAfterReductions(Fusion* fusion, double from_elements) {
   FusionGuard guard(fusion);
-  LevelRepeater(fusion).run();
+  LevelRepeater(fusion, from_elements).run();
 }
 
 } // namespace nvfuser

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 namespace nvfuser {
 
@@ -17,7 +18,7 @@ struct Rewrites {
   bool merge_softmax_statistics = false;
   // Rows or columns take several kernels: what takes a few operations is computed again after each
   // reduction rather than kept, also the exponentials of a softmax.
-  bool repeat_after_reductions = false;
+  std::optional<double> repeat_after_reductions;
   // Reductions of columns that come with reductions of rows are made in two steps, with sums for
   // each of so many groups of rows first. 0: in one.
   int64_t partial_sums = 0;

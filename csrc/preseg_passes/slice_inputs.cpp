@@ -70,6 +70,9 @@ class SlicePusher {
     }
     location_ = part->sourceLocation();
     TensorView* made = sliced(source, *ranges);
+    if (source->isFusionOutput()) {
+      parts_[source].push_back({made, *ranges});
+    }
     const std::vector<Expr*> uses = part->uses();
     for (Expr* use : uses) {
       if (TensorView* before = beforeBroadcast(made, use)) {
@@ -80,7 +83,74 @@ class SlicePusher {
     }
   }
 
+  // What is returned, and else only read in parts that were pushed, is these side by side: its
+  // elements are computed once.
+  void joinReturned() {
+    for (Val* out : fusion_->outputs()) {
+      const auto found = parts_.find(out);
+      if (found == parts_.end() || !fusion_->liveUses(out).empty() ||
+          out->as<TensorView>()->domain()->hasAllocation()) {
+        continue;
+      }
+      auto* whole = out->as<TensorView>();
+      const std::optional<size_t> dim = sideBySide(whole, found->second);
+      if (!dim.has_value()) {
+        continue;
+      }
+      std::vector<TensorView*> tensors;
+      for (const Part& part : found->second) {
+        tensors.push_back(part.tv);
+      }
+      TensorView* joined = cat(tensors, static_cast<int64_t>(*dim));
+      copyExprWith(fusion_, joined->definition(), {{joined, whole}});
+    }
+  }
+
  private:
+  struct Part {
+    TensorView* tv = nullptr;
+    Ranges ranges = {};
+  };
+
+  // Sorts the parts, and drops those that are there twice. The dimension along which they are then
+  // all of the tensor.
+  static std::optional<size_t> sideBySide(const TensorView* whole, std::vector<Part>& parts) {
+    const Ids dims = logicalIds(whole);
+    std::optional<size_t> along;
+    for (const Part& part : parts) {
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const Range& r = part.ranges[d];
+        if (r.size == nullptr) {
+          continue;
+        }
+        if (along.value_or(d) != d || !r.start->isConstInt() || !r.stop->isConstInt()) {
+          return std::nullopt;
+        }
+        along = d;
+      }
+    }
+    if (!along.has_value()) {
+      return std::nullopt;
+    }
+    const auto range = [&](const Part& part) -> const Range& { return part.ranges[*along]; };
+    std::ranges::sort(parts, {}, [&](const Part& part) {
+      return part.ranges[*along].size == nullptr ? -1 : range(part).start->intValue();
+    });
+    parts.erase(std::unique(parts.begin(), parts.end(),
+                            [](const Part& a, const Part& b) { return a.tv == b.tv; }),
+                parts.end());
+    int64_t end = 0;
+    for (const Part& part : parts) {
+      if (range(part).size == nullptr || range(part).start->intValue() != end) {
+        return std::nullopt;
+      }
+      end = range(part).stop->intValue();
+    }
+    const Val* extent = dims[*along]->getMaybeExpandedExtent();
+    return parts.size() > 1 && extent->isConstInt() && extent->intValue() == end ? along
+                                                                                  : std::nullopt;
+  }
+
   void readInstead(TensorView* tv, TensorView* by) {
     const std::vector<Expr*> uses = tv->uses();
     for (Expr* use : uses) {
@@ -206,11 +276,6 @@ class SlicePusher {
   static bool isCount(const Expr* e) {
     return e->kind() == ExprKind::IotaOp && isIntegral(e->output(0)->dtype());
   }
-
-  struct Part {
-    TensorView* tv = nullptr;
-    Ranges ranges = {};
-  };
 
   // Of what is stacked: the part that is taken, and what is taken of that.
   static std::optional<Part> takenOfStack(const Expr* e, const Ranges& ranges) {
@@ -357,6 +422,7 @@ class SlicePusher {
   const std::unordered_set<const Val*> taken_apart_;
   std::unordered_map<int64_t, Val*> constants_;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_; // for all slices
+  std::unordered_map<const Val*, std::vector<Part>> parts_; // of each that is returned
   // Of the slice that is pushed.
   bool through_slices_ = false; // what is sliced may be made of slices
   std::set<std::pair<const TensorView*, Ranges>> reached_;
@@ -385,6 +451,8 @@ void sliceInputs(Fusion* fusion) {
       pusher.push(exprs[i]);
     }
   }
+  fusion->removeDeadUses();
+  pusher.joinReturned();
   fusion->removeDeadUses();
 }
 

@@ -406,19 +406,25 @@ class Chooser {
   // docs/measurements/schedule_constants.md).
   int64_t wantedUnroll(int64_t width) const {
     const int64_t wanted = info_.machine().wanted_bytes / info_.machine().max_threads_per_sm;
-    int64_t bytes = 0;
-    std::unordered_set<const TensorView*> counted; // further versions of an input come from a cache
-    for (const Tensor& t : tensors_) {
-      if (!t.is_output && t.elements == total_ && counted.insert(t.access.tv).second) {
-        bytes += std::max<int64_t>(1, width * t.bits / 8);
-      }
-    }
-    if (bytes == 0) {
-      return 1;
+    int64_t bytes = bytesOfWhole(width, false);
+    if (bytes == 0) { // Blocks that only write are started too slowly if each writes little.
+      bytes = std::max<int64_t>(bytesOfWhole(width, true), 1);
     }
     return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
                                    static_cast<uint64_t>(std::max<int64_t>(1, wanted / bytes)))),
                                1, kMaxUnroll);
+  }
+
+  // Bytes of a vector of each input, or each output, that has all elements.
+  int64_t bytesOfWhole(int64_t width, bool of_outputs) const {
+    int64_t bytes = 0;
+    std::unordered_set<const TensorView*> counted; // further versions of an input come from a cache
+    for (const Tensor& t : tensors_) {
+      if (t.is_output == of_outputs && t.elements == total_ && counted.insert(t.access.tv).second) {
+        bytes += std::max<int64_t>(1, width * t.bits / 8);
+      }
+    }
+    return bytes;
   }
 
   // Bytes of all that a thread has loaded and computed of tensors when the last load is under way.

@@ -18,6 +18,7 @@ struct KnownCat {
   std::vector<Val*> lengths;              // along the concatenation
   std::vector<bool> has_own_kernel;
   bool in_one_kernel = false;
+  std::vector<Val*> run; // elements of a part that lie together, if that matters
   int64_t element_bytes = 0;
 };
 
@@ -25,13 +26,17 @@ KnownCat known(const CatInParts& cat) {
   KnownCat out;
   out.has_own_kernel = cat.has_own_kernel;
   out.in_one_kernel = cat.in_one_kernel;
+  const auto whole = logicalIds(cat.cat->output(0));
+  for (size_t d = static_cast<size_t>(cat.cat->dim()) + 1; cat.needs_runs && d < whole.size(); ++d) {
+    out.run.push_back(whole[d]->extent());
+  }
   out.element_bytes = dataTypeSizeBytes(cat.cat->output(0)->dtype());
   for (const TensorView* part : cat.parts) {
     const auto dims = logicalIds(part);
     std::vector<Val*>& extents = out.extents.emplace_back();
     std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
                    [](const IterDomain* id) { return id->extent(); });
-    out.lengths.push_back(cat.of_columns ? cat.cat->fusion()->oneVal()
+    out.lengths.push_back(cat.of_stack ? cat.cat->fusion()->oneVal()
                                          : extents[static_cast<size_t>(cat.cat->dim())]);
   }
   return out;
@@ -56,6 +61,9 @@ bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
   constexpr int64_t kFewestBytes = 1 << 20; // [hand]
   // A kernel's indices are as wide as its tensors need, but parts are as far apart as the whole is.
   constexpr int64_t kMostElements = int64_t{1} << 30;
+  if (!cat.run.empty() && definition.product(cat.run) * cat.element_bytes < kVectorBytes) {
+    return false;
+  }
   bool equal = true;
   int64_t others = 0;
   int64_t bytes = 0;

@@ -419,10 +419,9 @@ bool ReductionChooser::shareLookups(int64_t vectors) {
   }
   const int64_t unroll = std::max<int64_t>(2 * kFewElements / vector_, 1);
   const int64_t threads = machine_.fewThreads();
-  const int64_t wanted = std::min(ceilDiv(vectors, threads * unroll), machine_.sms / kept_);
-  const int64_t blocks = std::min(
-      {powerOfTwoUpTo(std::max<int64_t>(wanted, 1)), machine_.usual_cluster, machine_.max_cluster});
-  if (blocks < 2) {
+  const int64_t wanted = ceilDiv(vectors, threads * unroll);
+  const int64_t blocks = std::min(powerOfTwoUpTo(wanted), powerOfTwoUpTo(machine_.sms / kept_));
+  if (blocks < 2 || wanted > std::min(machine_.usual_cluster, machine_.max_cluster)) {
     return false;
   }
   params_->unroll_factor_top_of_vectorization = unroll;

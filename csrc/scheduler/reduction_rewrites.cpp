@@ -115,9 +115,8 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   wanted.rewrites.repeat_for_columns = true;
   if (wanted.num_row_groups != RowGroups::kFewRows) {
     // Where columns are summed by kernels of their own, one of them may as well finish the rows.
-    wanted.left_out.try_emplace(
-        SchedulerType::InnerPersistent,
-        "the rows are too long for the sums of their columns to be kept beside them");
+    leaveOut(wanted.left_out, SchedulerType::InnerPersistent,
+             {"the rows are too long for the sums of their columns to be kept beside them"});
   }
 }
 
@@ -161,8 +160,9 @@ void ReductionScheduler::wantRewrites(WholeDefinition& definition, Wanted& wante
       break;
     case SchedulerType::InnerPersistent:
     case SchedulerType::OuterPersistent:
-      if (wanted.left_out.count(type_) != 0) {
-        wanted.rewrites.repeat_after_reductions = true;
+      if (const auto it = wanted.left_out.find(type_); it != wanted.left_out.end()) {
+        std::optional<double>& from = wanted.rewrites.repeat_after_reductions;
+        from = std::min(from.value_or(it->second.from_elements), it->second.from_elements);
       } else if (type_ == SchedulerType::InnerPersistent) {
         wantGeneratedTopKs(definition, wanted);
       }

@@ -69,9 +69,23 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
           "Scheduler _" + std::string(schedulerName(type)) + "_ ***rejected*** because : " + why};
 }
 
+bool isLeftOut(const Fusion* fusion, SchedulerType type, const LeftOut& left_out) {
+  const auto it = left_out.find(type);
+  return it != left_out.end() && (it->second.from_elements == 0 ||
+                                  longestRow(*fusion) >= it->second.from_elements);
+}
+
+double longestRow(const Fusion& fusion) {
+  double longest = 0;
+  for (const Expr* e : fusion.exprs()) {
+    longest = std::max(longest, reducedElements(e));
+  }
+  return longest;
+}
+
 SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out) {
   for (const SchedulerEntry* e : schedulerEntries()) {
-    if (left_out.count(e->type()) == 0 && whyNot(*e, fusion).empty()) {
+    if (!isLeftOut(fusion, e->type(), left_out) && whyNot(*e, fusion).empty()) {
       return e->type();
     }
   }

@@ -34,8 +34,12 @@ struct CanSchedule {
   }
 };
 CanSchedule canSchedule(Fusion* fusion, SchedulerType type);
-// The scheduler with the highest priority that takes the fusion; None if there is none.
+// The scheduler with the highest priority that takes the fusion and is not left out for rows as
+// long as its longest one; None if there is none.
 SchedulerType chooseScheduler(Fusion* fusion, const LeftOut& left_out = {});
+bool isLeftOut(const Fusion* fusion, SchedulerType type, const LeftOut& left_out);
+// Elements of the rows of its reductions; infinitely many where that is not known.
+double longestRow(const Fusion& fusion);
 std::vector<SchedulerType> compatibleSchedulers(Fusion* fusion);
 
 // What all schedulers want of a definition, but for those that are left out.

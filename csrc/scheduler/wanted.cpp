@@ -23,10 +23,20 @@ int64_t WholeDefinition::product(const std::vector<Val*>& extents) {
   return out;
 }
 
+void leaveOut(LeftOut& left_out, SchedulerType type, LeftOutFor reason) {
+  const auto [it, is_new] = left_out.try_emplace(type, reason);
+  if (!is_new && reason.from_elements < it->second.from_elements) {
+    it->second = std::move(reason);
+  }
+}
+
 bool Wanted::rewritesLike(const Wanted& other) const {
   return rewrites == other.rewrites &&
          std::equal(left_out.begin(), left_out.end(), other.left_out.begin(), other.left_out.end(),
-                    [](const auto& a, const auto& b) { return a.first == b.first; });
+                    [](const auto& a, const auto& b) {
+                      return a.first == b.first &&
+                             a.second.from_elements == b.second.from_elements;
+                    });
 }
 
 } // namespace nvfuser

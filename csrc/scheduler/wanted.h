@@ -23,8 +23,16 @@
 
 namespace nvfuser {
 
-// Schedulers that are not asked, and why.
-using LeftOut = std::map<SchedulerType, std::string>;
+// Why a scheduler is not asked for rows of at least so many elements, or at all.
+struct LeftOutFor {
+  std::string why;
+  double from_elements = 0;
+};
+
+// Schedulers that are not asked.
+using LeftOut = std::map<SchedulerType, LeftOutFor>;
+// Keeps the shorter rows of two reasons for one scheduler.
+void leaveOut(LeftOut& left_out, SchedulerType type, LeftOutFor reason);
 
 // What a scheduler found out about a fusion that does not depend on shapes, kept by whoever asks
 // repeatedly. Valid for one fusion as long as it is not changed.

@@ -730,7 +730,7 @@ TEST_F(PrefetchedReduction, Text) {
     float T2 = T1;
     const nvfuser_index_t idx7 = ((j0 % 3) * 64) + tx;
     const nvfuser_index_t idx8 = (j0 * 256) + idx4 + tx;
-    T3[idx8] = nvf::sharedRead(T4[idx7]) / T2;
+    T3[idx8] = nvf::divideFloats(nvf::sharedRead(T4[idx7]), T2);
   }
 )");
 }

@@ -57,6 +57,27 @@ TEST_F(CatsInParts, ColumnsThatHaveMuchInCommon) {
   EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{false}));
 }
 
+TEST_F(CatsInParts, WhatIsStackedLacksTheDimension) {
+  TensorView* x = input({4, 8});
+  TensorView* y = input({4, 8});
+  const auto row = [](TensorView* tv) { return broadcast(tv, {false, true, false}); };
+  fusion_.addOutput(cat({row(neg(x)), row(abs(y))}, 1));
+  const std::vector<CatInParts> found = catsInParts(&fusion_);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].of_stack);
+  EXPECT_TRUE(found[0].needs_runs);
+  rewrite();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = neg(x0)
+t1 float32[i4, i8] = Set(t0)
+t2 float32[i4, i8] = abs(x1)
+t3 float32[i4, i8] = Set(t2)
+outputs: t1 t3
+)");
+  ASSERT_EQ(parts_.size(), 2U);
+  EXPECT_EQ(parts_[1].start->toInlineString(), "1");
+  EXPECT_EQ(parts_[1].part->getContiguity(), (TensorDomain::Contiguity{false, true}));
+}
+
 TEST_F(CatsInParts, WhatIsKnownOfParts) {
   TensorView* x = input({4, 8});
   TensorView* y = input({4, 8});
@@ -107,6 +128,34 @@ t6 float16[i4, i8] = cast(t5)
 t7 float16[i8, i8] of [i4, i8] = pad(t6, __half(0))
 t8 float16[i8, i8] = cat(t3, t7)
 outputs: t8
+)");
+}
+
+TEST_F(CatsInParts, PermutationsComeBeforeTheLastConcatenation) {
+  TensorView* x = input({4, 8});
+  const auto row = [](TensorView* tv) { return broadcast(tv, {false, true, false}); };
+  fusion_.addOutput(castOp(DataType::Half, permute(cat({row(neg(x)), row(exp(x))}, 1), {1, 2, 0})));
+  fusion_.addOutput(permute(cat({neg(x), exp(x)}, 0), {1, 0}));
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = neg(x0)
+t1 float32[i8, i4] of [i4, i8] = Set(t0)
+t2 float16[i8, i4] = cast(t1)
+t3 float16[b, i8, i4] = broadcast(t2)
+t4 float16[i2, i8, i4] of [b, i8, i4] = pad(t3, __half(0))
+t5 float32[i4, i8] = exp(x0)
+t6 float32[i8, i4] of [i4, i8] = Set(t5)
+t7 float16[i8, i4] = cast(t6)
+t8 float16[b, i8, i4] = broadcast(t7)
+t9 float16[i2, i8, i4] of [b, i8, i4] = pad(t8, __half(0))
+t10 float16[i2, i8, i4] = cat(t4, t9)
+t11 float32[i4, i8] = neg(x0)
+t12 float32[i8, i4] of [i4, i8] = Set(t11)
+t13 float32[i8, i8] of [i8, i4] = pad(t12, float(0))
+t14 float32[i4, i8] = exp(x0)
+t15 float32[i8, i4] of [i4, i8] = Set(t14)
+t16 float32[i8, i8] of [i8, i4] = pad(t15, float(0))
+t17 float32[i8, i8] of [i8, i8] = cat(t13, t16)
+outputs: t10 t17
 )");
 }
 

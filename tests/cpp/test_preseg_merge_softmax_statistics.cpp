@@ -14,7 +14,7 @@ class MergeSoftmaxStatistics : public PresegTest {
 TEST_F(MergeSoftmaxStatistics, TheLossOfAClassifierReadsItsRowsOnce) {
   TensorView* x = input({4, 8});
   fusion_.addOutput(log(sum(exponentials(x), {1})));
-  mergeSoftmaxStatistics(&fusion_, /*repeat=*/false);
+  mergeSoftmaxStatistics(&fusion_, std::nullopt);
   EXPECT_EQ(text(), R"(t0 float32[i4, r8], t1 float32[i4, r8] = online_softmax(x0)
 t2 float32[i4] = sub(t0, t0)
 t3 float32[i4] = add(t1, t2)
@@ -27,7 +27,7 @@ TEST_F(MergeSoftmaxStatistics, ASoftmaxKeepsItsExponentials) {
   TensorView* x = input({4, 8});
   TensorView* powers = exponentials(x);
   fusion_.addOutput(div(powers, broadcast(sum(powers, {1}), {false, true})));
-  mergeSoftmaxStatistics(&fusion_, /*repeat=*/false);
+  mergeSoftmaxStatistics(&fusion_, std::nullopt);
   EXPECT_EQ(text(), R"(t0 float32[i4, r8] = reduce maximum(x0)
 t1 float32[i4, b] = broadcast(t0)
 t2 float32[i4, i8] = sub(x0, t1)
@@ -43,7 +43,7 @@ TEST_F(MergeSoftmaxStatistics, UnlessItsRowsTakeSeveralKernels) {
   TensorView* x = input({4, 8});
   TensorView* powers = exponentials(x);
   fusion_.addOutput(div(powers, broadcast(sum(powers, {1}), {false, true})));
-  mergeSoftmaxStatistics(&fusion_, /*repeat=*/true);
+  mergeSoftmaxStatistics(&fusion_, /*repeated=*/0);
   EXPECT_EQ(text(), R"(t0 float32[i4, r8], t1 float32[i4, r8] = online_softmax(x0)
 t2 float32[i4, b] = broadcast(t0)
 t3 float32[i4, i8] = sub(x0, t2)

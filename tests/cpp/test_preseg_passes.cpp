@@ -69,7 +69,7 @@ TEST_F(PresegPasses, OfRowsThatTakeSeveralKernels) {
   fusion_.addOutput(sum(x, {0}));
   Rewrites wanted;
   wanted.merge_softmax_statistics = true;
-  wanted.repeat_after_reductions = true;
+  wanted.repeat_after_reductions = 0;
   wanted.repeat_for_columns = true;
   EXPECT_EQ(passes(wanted), R"(materialize expanded writes
 resolve in-place writes

@@ -10,7 +10,7 @@ TEST_F(RepeatAfterReductions, AWidenedInputIsWidenedAgain) {
   TensorView* x = input({4, 8}, DataType::BFloat16);
   TensorView* wide = castOp(DataType::Float, x);
   fusion_.addOutput(sub(wide, broadcast(sum(wide, {1}), {false, true})));
-  repeatAfterReductions(&fusion_);
+  repeatAfterReductions(&fusion_, 0);
   EXPECT_EQ(text(), R"(t0 float32[i4, i8] = cast(x0)
 t1 float32[i4, i8] = cast(x0)
 t2 float32[i4, r8] = reduce add(t1)
@@ -25,7 +25,7 @@ TEST_F(RepeatAfterReductions, WhatIsMadeOfMoreThanItTakesIsKept) {
   TensorView* y = input({4, 8});
   TensorView* both = add(x, y);
   fusion_.addOutput(sub(both, broadcast(sum(both, {1}), {false, true})));
-  repeatAfterReductions(&fusion_);
+  repeatAfterReductions(&fusion_, 0);
   EXPECT_EQ(text(), R"(t0 float32[i4, i8] = add(x0, x1)
 t1 float32[i4, r8] = reduce add(t0)
 t2 float32[i4, b] = broadcast(t1)

@@ -128,6 +128,32 @@ outputs: t8
 )");
 }
 
+TEST_F(SliceInputs, WhatIsReturnedBesideItsPartsIsMadeOfThem) {
+  TensorView* y = exp(input({4, 8}));
+  TensorView* half = slice(y, std::vector<int64_t>{0, 4}, std::vector<int64_t>{4, 8});
+  fusion_.addOutput(y);
+  fusion_.addOutput(mul(firstColumns(y, 4), sin(half)));
+  TensorView* z = cos(input({4, 8})); // its parts are not all of it
+  fusion_.addOutput(z);
+  fusion_.addOutput(neg(firstColumns(z, 4)));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i4] of [i4, i8] = slice(x0)
+t1 float32[i4, i4] = exp(t0)
+t2 float32[i4, i8] of [i4, i4] = pad(t1, float(0))
+t3 float32[i4, i4] of [i4, i8] = slice(x0)
+t4 float32[i4, i4] = exp(t3)
+t5 float32[i4, i8] of [i4, i4] = pad(t4, float(0))
+t6 float32[i4, i8] = cat(t2, t5)
+t7 float32[i4, i4] = sin(t4)
+t8 float32[i4, i4] = mul(t1, t7)
+t9 float32[i4, i8] = cos(x1)
+t10 float32[i4, i4] of [i4, i8] = slice(x1)
+t11 float32[i4, i4] = cos(t10)
+t12 float32[i4, i4] = neg(t11)
+outputs: t6 t8 t9 t12
+)");
+}
+
 TEST_F(SliceInputs, APartOfSumsStays) {
   TensorView* x = input({4, 8, 2});
   fusion_.addOutput(exp(firstColumns(exp(sum(x, {2})), 4)));

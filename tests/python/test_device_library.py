@@ -572,6 +572,8 @@ def test_cuda_matches_torch_on_the_cpu(cuda_functions, case):
     arguments = [ctypes.c_void_p(t.data_ptr()) for t in (*on_gpu, ours)]
     cuda_functions(case.id, [*arguments, ctypes.c_long(n)])
     # CUDA contracts multiplications and additions, and its functions have their own error bounds.
-    relaxed = Case(case.name, case.operands, case.result, case.reference, 2 * case.ulps)
+    divides = case.name in ("div", "truediv", "reciprocal") and case.result == torch.float32
+    ulps = 3 if divides else 2 * case.ulps  # see nvf::divideFloats
+    relaxed = Case(case.name, case.operands, case.result, case.reference, ulps)
     relaxed.id = case.id
     compare(relaxed, inputs, ours.cpu())

@@ -92,6 +92,8 @@ NVF_FN auto div(A a, B b) {
   using T = nvf::Common<A, B>;
   if constexpr (nvf::IsInteger<T>) {
     return nvf::divideIntegers(static_cast<T>(a), static_cast<T>(b));
+  } else if constexpr (nvf::IsSame<T, float>) {
+    return nvf::divideFloats(static_cast<T>(a), static_cast<T>(b));
   } else {
     return static_cast<T>(a) / static_cast<T>(b);
   }
@@ -104,7 +106,9 @@ template <class A, class B>
 NVF_FN auto truediv(A a, B b) {
   using T = nvf::Common<A, B>;
   if constexpr (nvf::IsInteger<T>) {
-    return static_cast<float>(a) / static_cast<float>(b);
+    return nvf::divideFloats(static_cast<float>(a), static_cast<float>(b));
+  } else if constexpr (nvf::IsSame<T, float>) {
+    return nvf::divideFloats(static_cast<T>(a), static_cast<T>(b));
   } else {
     return static_cast<T>(a) / static_cast<T>(b);
   }
@@ -327,7 +331,11 @@ NVF_FN T relu(T x) {
 namespace nvf {
 template <class T>
 NVF_FN T reciprocal(T x) {
-  return T(1) / x;
+  if constexpr (nvf::IsSame<T, float>) {
+    return nvf::divideFloats(T(1), x);
+  } else {
+    return T(1) / x;
+  }
 }
 } // namespace nvf
 

@@ -92,7 +92,7 @@ NVF_FN double sigmoid(double x) {
 // x * sigmoid(x). One division, so that the result is right where sigmoid is subnormal or 0.
 namespace nvf {
 NVF_FN float silu(float x) {
-  return x / (1.0f + ::expf(-x));
+  return nvf::divideFloats(x, 1.0f + ::expf(-x));
 }
 NVF_FN double silu(double x) {
   return x / (1.0 + ::exp(-x));

@@ -47,6 +47,13 @@ NVF_FN T quotient(T a, T b) {
 }
 } // namespace nvf
 
+//@ piece nvf::divideFloats
+namespace nvf {
+NVF_FN float divideFloats(float a, float b) {
+  return a / b;
+}
+} // namespace nvf
+
 //@ piece nvf::restOfDivision
 namespace nvf {
 template <class T>
