@@ -106,8 +106,12 @@ class ScheduleChecker {
       return;
     }
     if (const auto* scan = tryAs<ScanOp>(e)) {
-      dim = scan->dim();
-    } else if (const auto* scatter = tryAs<ScatterOp>(e)) {
+      NVF_CHECK(!loopsOfScan(ctx_, scan).empty(), describeLoops(tv),
+                ": the loops along the dimension of a scan must be the innermost ones, serial and "
+                "in order, and not be merged with others");
+      return;
+    }
+    if (const auto* scatter = tryAs<ScatterOp>(e)) {
       dim = scatter->dim();
       NVF_CHECK(tv->getMemoryType() == MemoryType::Global, describeLoops(tv),
                 ": a scatter writes to global memory");

@@ -15,6 +15,7 @@
 #include <kernel/traverse.h>
 #include <lower/context.h>
 #include <lower/reductions.h>
+#include <lower/scans.h>
 #include <ops/reduction_internal.h>
 
 #include <algorithm>
@@ -114,8 +115,12 @@ class TensorIndexer : public StatementRewriter {
       }
       case ExprKind::ScanOp: {
         auto* op = static_cast<ScanOp*>(e);
+        // Loops that run once are none in the kernel.
+        const std::span<Loop* const> loops = loopsOfScan(ctx_, op);
+        const auto runs = [](const Loop* loop) { return loop->index->kind() == ValKind::NamedScalar; };
+        const auto outermost = std::ranges::find_if(loops, runs);
         return B::create<ScanStep>(op->op(), out, in[0], ctx_.ids().canonical(op->init()),
-                                   ctx_.loops(out_tv).path.back()->index);
+                                   (outermost == loops.end() ? loops.back() : *outermost)->index);
       }
       case ExprKind::RngOp:
         return indexedRng(static_cast<RngOp*>(e), out_tv, out, in);

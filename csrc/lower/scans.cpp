@@ -4,11 +4,13 @@
 
 #include <base/error.h>
 #include <ir/builder.h>
+#include <ir/visitor.h>
 #include <lower/reductions.h>
 #include <machine.h>
 
 #include <algorithm>
 #include <bit>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -37,6 +39,23 @@ bool isTiled(const std::vector<IterDomain*>& loop, const IterDomain* dimension) 
          threads->inner() == loop[loop.size() - 2] && threads->outer() == loop[loop.size() - 3];
 }
 
+// How many of the last domains before `end` are parts of the dimension that together go along it in
+// order; 0 if these are not all of it.
+size_t partsInOrder(const std::vector<IterDomain*>& loop, size_t end, const IterDomain* dimension,
+                    const std::unordered_map<const IterDomain*, const Split*>& splits) {
+  if (end > 0 && loop[end - 1] == dimension) {
+    return 1;
+  }
+  const auto split = splits.find(dimension);
+  if (split == splits.end()) {
+    return 0;
+  }
+  const size_t inner = partsInOrder(loop, end, split->second->inner(), splits);
+  const size_t outer =
+      inner == 0 ? 0 : partsInOrder(loop, end - inner, split->second->outer(), splits);
+  return outer == 0 ? 0 : inner + outer;
+}
+
 bool isThreadsOfScan(const Loop* loop) {
   if (loop->type != ParallelType::TIDx || !loop->extent->isConstInt()) {
     return false;
@@ -61,6 +80,28 @@ bool isThreadScan(const LowerContext& ctx, const Expr* e) {
     }
   }
   return false;
+}
+
+std::span<Loop* const> loopsOfScan(const LowerContext& ctx, const ScanOp* scan) {
+  const TensorLoops& loops = ctx.loops(scan->out());
+  const auto& domain = scan->out()->getLoopDomain();
+  std::unordered_map<const IterDomain*, const Split*> splits;
+  for (const Expr* e : transformsBetween(scan->out()->getLogicalDomain(), domain)) {
+    if (const auto* split = tryAs<Split>(e)) {
+      splits.emplace(split->in(), split);
+    }
+  }
+  const size_t parts = partsInOrder(domain, domain.size(), scan->scanAxis(), splits);
+  const size_t n = loops.path.size();
+  if (parts == 0 || parts > n || parts > loops.own.size() ||
+      !std::equal(loops.path.end() - static_cast<std::ptrdiff_t>(parts), loops.path.end(),
+                  loops.own.end() - static_cast<std::ptrdiff_t>(parts))) {
+    return {};
+  }
+  const std::span<Loop* const> found(loops.path.data() + (n - parts), parts);
+  const bool are_serial = std::ranges::all_of(
+      found, [](const Loop* loop) { return loop->type == ParallelType::Serial; });
+  return are_serial ? found : std::span<Loop* const>();
 }
 
 void checkThreadScan(const LowerContext& ctx, const Expr* e) {

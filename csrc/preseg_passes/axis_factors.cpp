@@ -21,12 +21,13 @@ constexpr int kMostRounds = 8;
 
 // What is computed of elements at the same position, or reduces whole dimensions, can be said with
 // any factors. So can what is found at positions, with those of all dimensions but the one that is
-// looked up.
+// looked up, and scans, but for the dimension along which they go.
 bool takesFactors(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::ReshapeOp:
     case ExprKind::IndexSelectOp:
     case ExprKind::EmbeddingFwdOp:
+    case ExprKind::ScanOp:
       return true;
     case ExprKind::GatherOp:
       return static_cast<const GatherOp*>(e)->exact();
@@ -122,6 +123,10 @@ void AxisFactors::addTensors(const Fusion* fusion,
           }
         }
       }
+    }
+    if (e->kind() == ExprKind::ScanOp) {
+      const auto dim = static_cast<size_t>(static_cast<const ScanOp*>(e)->dim());
+      classes_[static_cast<size_t>(find(numbered(logicalIds(e->output(0)).at(dim))))].fixed = true;
     }
     // What is looked up at any position is one dimension.
     if (const TensorView* table = lookedUpTensor(e)) {

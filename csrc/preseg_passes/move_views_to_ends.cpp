@@ -385,6 +385,12 @@ class ViewMover {
                                          now(e->input(1))->as<TensorView>(),
                                          firstFactor(e->input(0), lookedUpDim(e)));
         return true;
+      case ExprKind::ScanOp: {
+        const auto* scan = static_cast<const ScanOp*>(e);
+        IrBuilder::create<ScanOp>(scan->op(), scan->init(), firstFactor(e->output(0), scan->dim()),
+                                  out->as<TensorView>(), now(e->input(0))->as<TensorView>());
+        return true;
+      }
       default:
         return false;
     }

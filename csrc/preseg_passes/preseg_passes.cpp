@@ -101,7 +101,7 @@ void settleLayouts(PresegFusion& definition, const MachineModel* machine) {
   }
   pass("take views of inputs", [&] { takeViewsOfInputs(fusion, kept, definition.views); });
   const auto move_views = [&] {
-    if (fusion->hasExpr(isReduction)) {
+    if (fusion->hasExpr(isReduction) || fusion->hasExpr(ExprKind::ScanOp)) {
       moveViewsToEnds(fusion, kept, definition.views, &pass);
     } else if (fusion->hasExpr(ExprKind::SliceOp)) {
       pass("slice inputs", [&] { sliceInputs(fusion); });

@@ -8,6 +8,7 @@
 #include <id_model/layout.h>
 #include <ir/builder.h>
 #include <ir/visitor.h>
+#include <preseg_passes/rewriter.h>
 #include <preseg_passes/scatter_in_place.h>
 #include <scheduler/access_width.h>
 #include <scheduler/cost.h>
@@ -58,8 +59,8 @@ class ScanAxisAnalysis {
   // Empty if the expression can be computed in the loops of the first one.
   std::string whyNot(const Expr* e) const {
     for (const Val* v : operandsInLoops(e)) {
-      const bool may_lack_some = !isScanOp(e) && follows_ && !v->isFusionOutput();
-      if (v->isTensor() && !fitsLoops(v->as<TensorView>(), may_lack_some)) {
+      const bool follows = !isScanOp(e) && follows_;
+      if (v->isTensor() && !fitsLoops(v->as<TensorView>(), follows)) {
         return v->toString() + " has other dimensions than " + first_->output(0)->toString();
       }
     }
@@ -72,9 +73,10 @@ class ScanAxisAnalysis {
       case ExprKind::FullOp:
         return follows_ ? "" : e->opName() + " is not elementwise";
       case ExprKind::LoadStoreOp: {
-        const bool plain = static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
-                           !e->output(0)->as<TensorView>()->hasRoot();
-        return plain ? "" : e->opName() + " is not elementwise";
+        const bool moves = e->output(0)->as<TensorView>()->hasRoot();
+        const bool fits = static_cast<const LoadStoreOp*>(e)->type() == LoadStoreOpType::Set &&
+                          (!moves || (follows_ && !permutationOf(e).empty()));
+        return fits ? "" : e->opName() + " is not elementwise";
       }
       case ExprKind::ScanOp:
         return scanDim(e) == dim() ? "" : "scans go along different dimensions";
@@ -84,6 +86,23 @@ class ScanAxisAnalysis {
       default:
         return e->opName() + " is not elementwise";
     }
+  }
+
+  // The dimension of a tensor that is the one along which scans go; null if it has not all
+  // dimensions.
+  IterDomain* along(const TensorView* tv) const {
+    const auto& of_first = first_->output(0)->as<TensorView>()->getLogicalDomain();
+    const auto logical = logicalIds(tv);
+    if (logical.size() != of_first.size()) {
+      return nullptr;
+    }
+    const auto at = static_cast<size_t>(dim());
+    if (!follows_) {
+      return logical[at]->isBroadcast() ? nullptr : logical[at];
+    }
+    const auto it = std::ranges::find_if(
+        logical, [&](const IterDomain* id) { return isSame(id, of_first[at]); });
+    return it == logical.end() || (*it)->isBroadcast() ? nullptr : *it;
   }
 
   // Tensors that must be in memory, but are computed here, or must be written whole before they are
@@ -115,24 +134,24 @@ class ScanAxisAnalysis {
     return out;
   }
 
-  // Its dimensions are those of the first one in their order, but for some that it may lack.
-  bool fitsLoops(const TensorView* tv, bool may_lack_some) const {
+  // Its dimensions are those of the first one in their order. If it follows the loops, they may
+  // have another order, and it may lack some unless it is written.
+  bool fitsLoops(const TensorView* tv, bool follows) const {
     const auto& wanted = first_->output(0)->as<TensorView>()->getLogicalDomain();
     const auto ids = logicalIds(tv);
-    if (ids.size() == wanted.size()) {
-      return std::equal(ids.begin(), ids.end(), wanted.begin(),
-                        [&](const IterDomain* id, const IterDomain* of_first) {
-                          return id->isBroadcast() || isSame(id, of_first);
-                        });
+    if (ids.size() == wanted.size() &&
+        std::equal(ids.begin(), ids.end(), wanted.begin(),
+                   [&](const IterDomain* id, const IterDomain* of_first) {
+                     return id->isBroadcast() || isSame(id, of_first);
+                   })) {
+      return true;
     }
-    auto next = wanted.begin();
-    return may_lack_some && std::ranges::all_of(ids, [&](const IterDomain* id) {
-             if (id->isBroadcast()) {
-               return true;
-             }
-             next = std::find_if(next, wanted.end(),
-                                 [&](const IterDomain* other) { return isSame(id, other); });
-             return next != wanted.end() && next++ != wanted.end();
+    std::unordered_set<const IterDomain*> found;
+    return follows && (ids.size() == wanted.size() || !tv->isFusionOutput()) &&
+           std::ranges::all_of(ids, [&](const IterDomain* id) {
+             return id->isBroadcast() || std::ranges::any_of(wanted, [&](const IterDomain* other) {
+                      return isSame(id, other) && found.insert(other).second;
+                    });
            });
   }
 
@@ -322,13 +341,14 @@ namespace {
 
 class GreedyChooser {
  public:
-  GreedyChooser(const Fusion* fusion, const Expr* first, int64_t dim, SchedulerRuntimeInfo& info)
-      : fusion_(fusion), info_(info), dim_(static_cast<size_t>(dim)) {
-    const auto& logical = first->output(0)->as<TensorView>()->getLogicalDomain();
+  GreedyChooser(const Fusion* fusion, const ScanAxisAnalysis& axis, SchedulerRuntimeInfo& info)
+      : fusion_(fusion), axis_(axis), info_(info) {
+    const auto& logical = axis.first()->output(0)->as<TensorView>()->getLogicalDomain();
+    const auto dim = static_cast<size_t>(axis.dim());
     for (size_t i = 0; i < logical.size(); ++i) {
-      (i == dim_ ? extent_ : scans_) *= info.sizeOf(logical[i]);
+      (i == dim ? extent_ : scans_) *= info.sizeOf(logical[i]);
     }
-    rank_ = logical.size();
+    is_last_ = dim + 1 == logical.size();
   }
 
   std::unique_ptr<GreedyParams> run() {
@@ -336,6 +356,7 @@ class GreedyChooser {
     if (scansBySingleThreads()) {
       params->scans_per_block =
           info_.machine().threads_in_loops ? scansInLoop() : info_.machine().fewThreads();
+      params->elements_per_thread = elementsOfSingleThread();
       return params;
     }
     if (info_.machine().threads_in_loops) {
@@ -375,6 +396,20 @@ class GreedyChooser {
     return std::clamp(even, machine.lanesAtOnce(), machine.max_threads_per_block);
   }
 
+  // As many of all inputs as keep memory busy with all threads of an SM.
+  int64_t elementsOfSingleThread() const {
+    if (info_.machine().threads_in_loops || fusion_->hasExpr(ExprKind::ScatterOp)) {
+      return 1;
+    }
+    int64_t bytes = 0; // of an element
+    for (const Val* v : fusion_->inputs()) {
+      const auto* tv = tryAs<TensorView>(v);
+      bytes += tv != nullptr && axis_.along(tv) != nullptr ? dataTypeSizeBytes(tv->dtype()) : 0;
+    }
+    const int64_t wanted = powerOfTwoFrom(info_.machine().bytesOfThread() / std::max<int64_t>(bytes, 1));
+    return std::min({wanted, kElementsOfVector, powerOfTwoUpTo(extent_)});
+  }
+
   // The threads are neighbouring elements: the library scans them by vectors.
   void shareInLoops(GreedyParams& params) const {
     const MachineModel& machine = info_.machine();
@@ -400,23 +435,16 @@ class GreedyChooser {
   bool isFastest() const {
     for (const Val* v : fusion_->inputs()) {
       const auto* tv = tryAs<TensorView>(v);
-      if (const IterDomain* along = tv == nullptr ? nullptr : dimensionOf(tv)) {
+      if (const IterDomain* along = tv == nullptr ? nullptr : axis_.along(tv)) {
         return memoryDims(tv).back().id == along;
       }
     }
-    return dim_ + 1 == rank_;
-  }
-
-  // The dimension of a tensor that has all of them; null if it has not.
-  IterDomain* dimensionOf(const TensorView* tv) const {
-    const auto logical = logicalIds(tv);
-    const bool has_all = logical.size() == rank_ && !logical[dim_]->isBroadcast();
-    return has_all ? logical[dim_] : nullptr;
+    return is_last_;
   }
 
   // The largest access along the dimension, in elements.
   int64_t possibleWidth(const TensorView* tv) {
-    const IterDomain* along = dimensionOf(tv);
+    IterDomain* along = axis_.along(tv);
     if (along == nullptr) {
       return 1;
     }
@@ -425,9 +453,9 @@ class GreedyChooser {
   }
 
   const Fusion* fusion_;
+  const ScanAxisAnalysis& axis_;
   SchedulerRuntimeInfo& info_;
-  size_t dim_;
-  size_t rank_ = 0;
+  bool is_last_ = false; // in the order of the dimensions
   int64_t extent_ = 1;
   int64_t scans_ = 1;
 };
@@ -448,37 +476,9 @@ void forAll(Fusion* fusion, TensorView* first, const std::function<void(TensorVi
   scheduler_utils::parallelizeAllLike(graph, first, -1, {}, {});
 }
 
-// One thread for each scan.
-void scheduleSingleThreads(Fusion* fusion, TensorView* first, int64_t dim,
-                           int64_t scans_per_block) {
-  // Outputs that are read here as well are written from a register.
-  const std::unordered_set<const Val*> read = fusion->outputsWithLiveUses();
-  // A copy: a fork takes the place of its tensor among the outputs.
-  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
-  const std::vector<Val*> outputs = fusion->outputs();
-  std::unordered_set<Val*> done;
-  for (Val* v : outputs) {
-    auto* tv = v->as<TensorView>();
-    if (!tv->isFusionInput() && done.insert(tv).second && read.count(tv) != 0) {
-      tv->cacheFork();
-    }
-  }
-  forAll(fusion, first, [&](TensorView* tv) {
-    tv->reorder(std::unordered_map<int64_t, int64_t>{{dim, -1}});
-    if (tv->nDims() > 1) {
-      tv->flatten(0, tv->nDims() - 2);
-      tv->split(0, scans_per_block);
-      tv->axis(0)->parallelize(ParallelType::BIDx);
-      tv->axis(1)->parallelize(ParallelType::TIDx);
-    }
-  });
-  inlineMost();
-}
-
-// Threads share scans.
-class SharedScans {
+class ScanSchedule {
  public:
-  SharedScans(Fusion* fusion, TensorView* first, int64_t dim, const GreedyParams& params)
+  ScanSchedule(Fusion* fusion, TensorView* first, int64_t dim, const GreedyParams& params)
       : fusion_(fusion), first_(first), dim_(dim), params_(params) {}
 
   void run() {
@@ -496,7 +496,15 @@ class SharedScans {
   }
 
  private:
-  // Memory is read and written by copies.
+  bool isShared() const {
+    return params_.threads_per_scan > 1;
+  }
+  bool hasTiles() const {
+    return isShared() || params_.elements_per_thread > 1;
+  }
+
+  // Several elements are read before the first of them is used, and threads that share a scan write
+  // by vectors. Outputs that are read here as well are written from a register.
   void makeCaches() {
     std::unordered_set<const Val*> read;
     for (const Expr* e : fusion_->exprs()) {
@@ -505,7 +513,7 @@ class SharedScans {
     const std::vector<Val*> inputs = fusion_->inputs();
     for (size_t i = 0; i < inputs.size(); ++i) {
       auto* tv = inputs[i]->isTensor() ? inputs[i]->as<TensorView>() : nullptr;
-      if (tv != nullptr && read.count(tv) != 0 && !tv->isCpuScalar() &&
+      if (hasTiles() && tv != nullptr && read.count(tv) != 0 && !tv->isCpuScalar() &&
           !tv->getLogicalDomain().empty()) {
         accesses_.emplace_back(tv->cacheAfter(), widthAt(params_.vector_widths, i));
         loads_.insert(accesses_.back().first);
@@ -519,10 +527,10 @@ class SharedScans {
         continue;
       }
       TensorView* stored = tv;
-      if (read.count(tv) == 0) {
-        tv->cacheBefore();
-      } else {
+      if (read.count(tv) != 0) {
         stored = tv->cacheFork();
+      } else if (isShared()) {
+        tv->cacheBefore();
       }
       accesses_.emplace_back(stored, widthAt(params_.vector_widths, inputs.size() + i));
     }
@@ -534,21 +542,31 @@ class SharedScans {
     if (has_scans) {
       tv->flatten(0, tv->nDims() - 2);
     }
-    tv->split(-1, params_.elements_per_thread);
-    tv->split(-2, params_.threads_per_scan);
-    tv->axis(-2)->parallelize(ParallelType::TIDx);
+    if (hasTiles()) {
+      tv->split(-1, params_.elements_per_thread);
+    }
+    if (isShared()) {
+      tv->split(-2, params_.threads_per_scan);
+      tv->axis(-2)->parallelize(ParallelType::TIDx);
+    }
     if (has_scans) {
       tv->split(0, params_.scans_per_block);
       tv->axis(0)->parallelize(ParallelType::BIDx);
-      tv->axis(1)->parallelize(ParallelType::TIDy);
+      tv->axis(1)->parallelize(isShared() ? ParallelType::TIDy : ParallelType::TIDx);
     }
     elements_axis_ = tv->nDims() - 1;
   }
 
-  // Loads and scans have all elements of a thread at once. A load that runs ahead is in the
-  // loop over tiles alone.
+  // Loads, and scans that are shared, have all elements of a thread at once. A load that runs ahead
+  // is in the loop over tiles alone.
   void inlineAll() {
-    auto ends_stage = [](const Expr* e) { return e->kind() == ExprKind::ScanOp; };
+    if (!hasTiles()) {
+      inlineMost();
+      return;
+    }
+    auto ends_stage = [this](const Expr* e) {
+      return isShared() && e->kind() == ExprKind::ScanOp;
+    };
     const LoopStages stages(fusion_, ends_stage);
     const MaxPosCalculator calculator(fusion_);
     std::unordered_map<TensorView*, int64_t> positions;
@@ -580,7 +598,7 @@ class SharedScans {
 ChosenParams GreedyScheduler::computeHeuristics(Fusion* fusion, SchedulerRuntimeInfo& info,
                                                 HeuristicCache*) const {
   const ScanAxisAnalysis axis(fusion);
-  return GreedyChooser(fusion, axis.first(), axis.dim(), info).run();
+  return GreedyChooser(fusion, axis, info).run();
 }
 
 void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) const {
@@ -591,11 +609,7 @@ void GreedyScheduler::schedule(Fusion* fusion, const HeuristicParams& params) co
   NVF_CHECK(why.empty(), "The greedy scheduler cannot take this fusion: ", why);
   const ScanAxisAnalysis axis(fusion);
   auto* first = axis.first()->output(0)->as<TensorView>();
-  if (p->threads_per_scan > 1) {
-    SharedScans(fusion, first, axis.dim(), *p).run();
-  } else {
-    scheduleSingleThreads(fusion, first, axis.dim(), p->scans_per_block);
-  }
+  ScanSchedule(fusion, first, axis.dim(), *p).run();
 }
 
 } // namespace nvfuser

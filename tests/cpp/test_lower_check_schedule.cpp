@@ -302,10 +302,12 @@ TEST_F(LowerCheckSchedule, OutputsAreNotReadAgain) {
 TEST_F(LowerCheckSchedule, ScansAreSerial) {
   define(cumsum(input({8, 64}), 1));
   y_->split(1, 4);
+  EXPECT_EQ(refusal(), "");
+  y_->reorder(std::unordered_map<int64_t, int64_t>{{1, 2}});
   EXPECT_EQ(refusal(),
-            "the result of cumsum (float32 [iS2{8}, iS4{16}, iS5{4}]): the loop along the "
-            "dimension of a scan must be the innermost one and serial, and not be split or "
-            "merged");
+            "the result of cumsum (float32 [iS2{8}, iS5{4}, iS4{16}]): the loops along the "
+            "dimension of a scan must be the innermost ones, serial and in order, and not be "
+            "merged with others");
 }
 
 // --- what it tells the kernel ---

@@ -28,6 +28,16 @@ class LowerScans : public ::testing::Test {
     scan->inlineAt(3);
   }
 
+  // [lines: TIDx | tile, elements].
+  void defineForOneThread(int64_t extent) {
+    TensorView* x = makeContigConcreteTensor({64, extent});
+    fusion_.addInput(x);
+    TensorView* out = cumsum(x, 1);
+    fusion_.addOutput(out);
+    out->split(1, 4);
+    out->axis(0)->parallelize(ParallelType::TIDx);
+  }
+
   std::string body() {
     executor_.lower(&fusion_, Device::host(), DataType::Int, {}, {}, SchedulerType::None);
     const std::string& text = executor_.kernelText();
@@ -78,6 +88,44 @@ TEST_F(LowerScans, TilesWithARest) {
       }
     }
     nvf::syncBlock();
+  }
+)");
+}
+
+// The carry is declared outside of both loops along the axis.
+TEST_F(LowerScans, TilesOfOneThread) {
+  defineForOneThread(10);
+  EXPECT_EQ(body(), R"(
+  const nvfuser_index_t tx = threadIdx.x;
+  float T1_carry = 0.0f;
+  const nvfuser_index_t idx1 = tx * 10;
+  for (nvfuser_index_t j1 = 0; j1 < 3; ++j1) {
+    const nvfuser_index_t idx0 = j1 * 4;
+    const nvfuser_index_t idx2 = idx1 + (j1 * 4);
+    #pragma unroll
+    for (nvfuser_index_t j2 = 0; j2 < 4; ++j2) {
+      const nvfuser_index_t idx3 = idx2 + j2;
+      if ((idx0 + j2) < 10) {
+        T1_carry = T1_carry + T0[idx3];
+        T1[idx3] = T1_carry;
+      }
+    }
+  }
+)");
+}
+
+// A loop that runs once is none.
+TEST_F(LowerScans, ATileOfOneThread) {
+  defineForOneThread(4);
+  EXPECT_EQ(body(), R"(
+  const nvfuser_index_t tx = threadIdx.x;
+  float T1_carry = 0.0f;
+  const nvfuser_index_t idx0 = tx * 4;
+  #pragma unroll
+  for (nvfuser_index_t j2 = 0; j2 < 4; ++j2) {
+    const nvfuser_index_t idx1 = idx0 + j2;
+    T1_carry = T1_carry + T0[idx1];
+    T1[idx1] = T1_carry;
   }
 )");
 }

@@ -126,6 +126,24 @@ outputs: t1
 )");
 }
 
+TEST_F(MoveViewsToEnds, ScansGoAlongAFactor) {
+  TensorView* x = input({6, 8, 4});
+  fusion_.addOutput(cumsum(reshape(exp(x), {6, 2, 4, 4}), 2));
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i6, i2, i4, i4] = exp(x1)
+t1 float32[i6, i2, i4, i4] = scan(t0)
+outputs: t1
+)");
+}
+
+TEST_F(MoveViewsToEnds, TheDimensionOfAScanIsNotSplit) {
+  TensorView* x = input({6, 8});
+  fusion_.addOutput(reshape(cumsum(x, 1), {6, 2, 4}));
+  const std::string before = text();
+  move();
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(MoveViewsToEnds, WhatIsLookedUpStaysOneDimension) {
   TensorView* x = reshape(input({2, 3, 6}), {6, 6});
   fusion_.addOutput(sum(index_select(x, input({4}, DataType::Int), 0), {1}));
