@@ -194,8 +194,9 @@ std::optional<int64_t> ops_utils::requestedPosition(const Val* position) {
   if (e == nullptr || (e->op() != OpType::Minimum && e->op() != OpType::Maximum)) {
     return std::nullopt;
   }
-  const auto requested = requestedPosition(e->in(0));
-  return requested.has_value() ? requested : requestedPosition(e->in(1));
+  // A limit may come first if it is a size, never if it was computed: that is what was asked for.
+  return requestedPosition(e->in(0)->definition() == nullptr && !e->in(0)->isConst() ? e->in(1)
+                                                                                   : e->in(0));
 }
 
 TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,

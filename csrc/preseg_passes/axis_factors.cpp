@@ -21,13 +21,17 @@ constexpr int kMostRounds = 8;
 
 // What is computed of elements at the same position, or reduces whole dimensions, can be said with
 // any factors. So can what is found at positions, with those of all dimensions but the one that is
-// looked up, and scans, but for the dimension along which they go.
+// looked up, scans, but for the dimension along which they go, and parts, pads and concatenations,
+// but for dimensions of which they take or to which they add elements.
 bool takesFactors(const Expr* e) {
   switch (e->kind()) {
     case ExprKind::ReshapeOp:
     case ExprKind::IndexSelectOp:
     case ExprKind::EmbeddingFwdOp:
     case ExprKind::ScanOp:
+    case ExprKind::SliceOp:
+    case ExprKind::PadOp:
+    case ExprKind::CatOp:
       return true;
     case ExprKind::GatherOp:
       return static_cast<const GatherOp*>(e)->exact();
@@ -36,10 +40,18 @@ bool takesFactors(const Expr* e) {
   }
 }
 
+bool isPartOrPadded(const Expr* e) {
+  return e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::PadOp;
+}
+
+// Other ones than of parts and pads, whose order in memory is that of their dimensions.
 bool hasTransforms(const TensorView* tv) {
   const auto& root = tv->getMaybeRootDomain();
   const auto& logical = tv->getLogicalDomain();
-  return !std::is_permutation(root.begin(), root.end(), logical.begin(), logical.end());
+  if (std::is_permutation(root.begin(), root.end(), logical.begin(), logical.end())) {
+    return false;
+  }
+  return !isPartOrPadded(tv->definition()) || tv->domain()->hasAllocation();
 }
 
 bool isOrderOfLogical(const TensorView* tv) {
@@ -83,7 +95,7 @@ bool AxisFactors::solve(const Fusion* fusion, const std::unordered_set<const Ten
 }
 
 bool AxisFactors::isOpaque(const Expr* e) const {
-  return !takesFactors(e) || opaque_.count(e) != 0 ||
+  return !takesFactors(e) || opaque_.count(e) != 0 || ends_.count(e) != 0 ||
          (e->kind() != ExprKind::ReshapeOp && hasTransforms(e->output(0)->as<TensorView>()));
 }
 
@@ -124,9 +136,22 @@ void AxisFactors::addTensors(const Fusion* fusion,
         }
       }
     }
-    if (e->kind() == ExprKind::ScanOp) {
-      const auto dim = static_cast<size_t>(static_cast<const ScanOp*>(e)->dim());
-      classes_[static_cast<size_t>(find(numbered(logicalIds(e->output(0)).at(dim))))].fixed = true;
+    const auto keep_whole = [&](const Val* tv, size_t dim) {
+      classes_[static_cast<size_t>(find(numbered(logicalIds(tv).at(dim))))].fixed = true;
+    };
+    if (const auto* scan = tryAs<ScanOp>(e)) {
+      keep_whole(scan->out(), static_cast<size_t>(scan->dim()));
+    } else if (const auto* cat = tryAs<CatOp>(e)) {
+      keep_whole(cat->output(0), static_cast<size_t>(cat->dim()));
+    } else if (isPartOrPadded(e)) {
+      const auto dims = logicalIds(e->output(0));
+      for (size_t d = 0; d < dims.size(); ++d) {
+        const auto* resize = tryAs<Resize>(dims[d]->definition());
+        if (resize != nullptr) {
+          keep_whole(e->input(0), d);
+          keep_whole(e->output(0), d);
+        }
+      }
     }
     // What is looked up at any position is one dimension.
     if (const TensorView* table = lookedUpTensor(e)) {
@@ -136,7 +161,7 @@ void AxisFactors::addTensors(const Fusion* fusion,
         as_one.insert(as_one.end(), {e->input(1), e->output(0)});
       }
       for (const Val* tv : as_one) {
-        classes_[static_cast<size_t>(find(numbered(logicalIds(tv).at(dim))))].fixed = true;
+        keep_whole(tv, dim);
       }
     }
   }

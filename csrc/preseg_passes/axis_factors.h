@@ -15,7 +15,7 @@ namespace nvfuser {
 class AxisFactors {
  public:
   // `kept`: tensors whose dimensions stay as they are. `ends`: slices and pads that take theirs
-  // from what has other factors.
+  // from what has other factors, and whose own dimensions stay.
   AxisFactors(const Fusion* fusion, const std::unordered_set<const TensorView*>& kept,
               const std::unordered_set<const Expr*>& ends);
 

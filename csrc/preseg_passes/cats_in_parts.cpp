@@ -383,8 +383,7 @@ void computeBeforeCats(Fusion* fusion) {
       }
       computed.push_back(part);
     }
-    TensorView* joined = nvfuser::cat(computed, dimAfter(chain, cat->dim()));
-    copyExprWith(fusion, joined->definition(), {{joined, out}});
+    computeAs(out, nvfuser::cat(computed, dimAfter(chain, cat->dim())));
   }
   fusion->removeDeadUses();
 }

@@ -316,6 +316,11 @@ class ViewMover {
       instead_[e->output(0)] = insteadOf(e->input(0));
       return;
     }
+    if ((e->kind() == ExprKind::SliceOp || e->kind() == ExprKind::PadOp) &&
+        isSplit(e->output(0)->as<TensorView>())) {
+      instead_[e->output(0)] = partWithFactors(e);
+      return;
+    }
     std::unordered_map<Val*, Val*> replaced;
     for (Val* in : e->inputs()) {
       if (Val* other = insteadOf(in); other != in) {
@@ -330,6 +335,53 @@ class ViewMover {
     if (!replaced.empty() && !rewriteDims(e, replaced)) {
       copyExprWith(fusion_, e, replaced);
     }
+  }
+
+  // A slice or a pad, which changes dimensions that are factors themselves.
+  TensorView* partWithFactors(const Expr* e) const {
+    const auto* slice = tryAs<SliceOp>(e);
+    const auto* pad = tryAs<PadOp>(e);
+    auto* in = insteadOf(e->input(0))->as<TensorView>();
+    const auto* out = e->output(0)->as<TensorView>();
+    const Ids dims = logicalIds(out);
+    std::vector<Val*> first;
+    std::vector<Val*> second;
+    std::vector<Val*> sizes;
+    ops_utils::DecidedTypes types;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const std::vector<Val*> extents = factors_.factorsOf(dims[d]);
+      if (extents.size() == 1) {
+        first.push_back(slice != nullptr ? slice->starts()[d] : pad->left()[d]);
+        second.push_back(slice != nullptr ? slice->stops()[d] : pad->right()[d]);
+        sizes.push_back(dims[d]->getMaybeExpandedExtent());
+        types.emplace_back(dims[d]->iterType());
+        continue;
+      }
+      for (Val* extent : extents) {
+        first.push_back(fusion_->zeroVal());
+        second.push_back(slice != nullptr ? extent : fusion_->zeroVal());
+        sizes.push_back(extent);
+        types.emplace_back(std::nullopt);
+      }
+    }
+    if (slice != nullptr) { // all of a dimension is what the input has of it now
+      const Ids in_dims = logicalIds(in);
+      const Ids whole = logicalIds(e->input(0));
+      for (size_t d = 0, next = 0; d < dims.size(); ++d) {
+        const size_t count = factors_.factorsOf(dims[d]).size();
+        const bool is_cut = tryAs<Resize>(dims[d]->definition()) != nullptr ||
+                            whole[d]->hasExpandedExtent();
+        for (size_t i = next; i < next + count && !is_cut; ++i) {
+          second[i] = sizes[i] = in_dims[i]->getMaybeExpandedExtent();
+        }
+        next += count;
+      }
+    }
+    TensorView* made = slice != nullptr
+                           ? ops_utils::sliceTo(in, first, second, types, sizes)
+                           : ops_utils::padBy(in, first, second, pad->value(), types, sizes);
+    made->setSourceLocation(out->sourceLocation());
+    return made;
   }
 
   TensorView* likeWithFactors(TensorView* tv) const {
@@ -385,6 +437,13 @@ class ViewMover {
                                          now(e->input(1))->as<TensorView>(),
                                          firstFactor(e->input(0), lookedUpDim(e)));
         return true;
+      case ExprKind::CatOp: {
+        const auto* cat = static_cast<const CatOp*>(e);
+        std::vector<Val*> inputs;
+        std::ranges::transform(e->inputs(), std::back_inserter(inputs), now);
+        IrBuilder::create<CatOp>(out, inputs, firstFactor(e->output(0), cat->dim()), cat->ends());
+        return true;
+      }
       case ExprKind::ScanOp: {
         const auto* scan = static_cast<const ScanOp*>(e);
         IrBuilder::create<ScanOp>(scan->op(), scan->init(), firstFactor(e->output(0), scan->dim()),

@@ -231,6 +231,13 @@ bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim) {
   return same;
 }
 
+void computeAs(TensorView* tv, TensorView* other) {
+  if (tv->hasRoot()) { // it was permuted
+    tv->setDomain(tv->domain()->copyOfKept());
+  }
+  copyExprWith(tv->fusion(), other->definition(), {{other, tv}});
+}
+
 bool isPlainCopy(const Expr* e) {
   if (e->kind() != ExprKind::LoadStoreOp) {
     return false;

@@ -68,6 +68,8 @@ std::optional<int64_t> knownElements(const Val* tensor);
 // Whether the two are known to have the same size, or all dimensions but one are.
 bool haveSameSize(const IterDomain* a, const IterDomain* b);
 bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim);
+// From now on the tensor is computed as the other one is, of which no order in memory is asked for.
+void computeAs(TensorView* tv, TensorView* other);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
 // Which neighbours among `pieces` each dimension is made of, outermost first, where a reshape

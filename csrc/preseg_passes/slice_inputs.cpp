@@ -101,8 +101,7 @@ class SlicePusher {
       for (const Part& part : found->second) {
         tensors.push_back(part.tv);
       }
-      TensorView* joined = cat(tensors, static_cast<int64_t>(*dim));
-      copyExprWith(fusion_, joined->definition(), {{joined, whole}});
+      computeAs(whole, cat(tensors, static_cast<int64_t>(*dim)));
     }
   }
 

@@ -154,7 +154,7 @@ t13 float32[i8, i8] of [i8, i4] = pad(t12, float(0))
 t14 float32[i4, i8] = exp(x0)
 t15 float32[i8, i4] of [i4, i8] = Set(t14)
 t16 float32[i8, i8] of [i8, i4] = pad(t15, float(0))
-t17 float32[i8, i8] of [i8, i8] = cat(t13, t16)
+t17 float32[i8, i8] = cat(t13, t16)
 outputs: t10 t17
 )");
 }

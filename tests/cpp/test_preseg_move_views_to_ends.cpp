@@ -126,6 +126,33 @@ outputs: t1
 )");
 }
 
+TEST_F(MoveViewsToEnds, PartsKeepTheDimensionsThatTheyCut) {
+  TensorView* x = input({4, 6, 2});
+  TensorView* swapped = cat({slice(neg(x), std::vector<int64_t>{0, 0, 1}, {4, 6, 2}),
+                             slice(exp(x), std::vector<int64_t>{0, 0, 0}, {4, 6, 1})},
+                            2);
+  TensorView* rows = reshape(swapped, {4, 12});
+  fusion_.addOutput(sum(mul(rows, reshape(input({4, 3, 4}), {4, 12})), {1}));
+  move();
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3, i2, b] = neg(x5)
+t1 float32[i4, i3, i2, i2] of [i4, i3, i2, b] = pad(t0, float(0))
+t2 float32[i4, i3, i2, b] = exp(x6)
+t3 float32[i4, i3, i2, i2] of [i4, i3, i2, b] = pad(t2, float(0))
+t4 float32[i4, i3, i2, i2] = cat(t1, t3)
+t5 float32[i4, i3, i2, i2] = mul(t4, x4)
+t6 float32[i4, r3, r2, r2] = reduce add(t5)
+outputs: t6
+)");
+}
+
+TEST_F(MoveViewsToEnds, ADimensionThatIsCutIsNotSplit) {
+  TensorView* x = reshape(input({4, 3, 4}), {4, 12});
+  fusion_.addOutput(sum(pad(exp(x), std::vector<int64_t>{1, 0}), {0}));
+  const std::string before = text();
+  move();
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(MoveViewsToEnds, ScansGoAlongAFactor) {
   TensorView* x = input({6, 8, 4});
   fusion_.addOutput(cumsum(reshape(exp(x), {6, 2, 4, 4}), 2));

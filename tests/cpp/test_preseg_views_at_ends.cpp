@@ -179,6 +179,21 @@ TEST_F(ViewsAtEnds, SomePartsOrPartsInPiecesStay) {
   expectUnchanged();
 }
 
+// As thirds of a dimension of any size, of which the first is not returned.
+TEST_F(ViewsAtEnds, PartsAtPositionsThatAreComputedStay) {
+  TensorView* y = exp(input({-1, 3}));
+  Val* size = y->getLogicalDomain()[0]->extent();
+  const auto third = [&](int64_t i) {
+    return IrBuilder::mulExpr(IrBuilder::divExpr(size, IrBuilder::index(3)), IrBuilder::index(i));
+  };
+  const auto part = [&](Val* start, Val* stop) {
+    return slice(y, {start, IrBuilder::index(0)}, {stop, IrBuilder::index(3)});
+  };
+  fusion_.addOutput(part(third(1), third(2)));
+  fusion_.addOutput(part(third(2), size));
+  expectUnchanged();
+}
+
 TEST_F(ViewsAtEnds, GapsBetweenWhatIsMergedStay) {
   TensorView* x = inputWithGaps();
   TensorView* rows = reshape(x, std::vector<int64_t>{12, 5});
