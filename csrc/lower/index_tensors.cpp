@@ -117,7 +117,9 @@ class TensorIndexer : public StatementRewriter {
         auto* op = static_cast<ScanOp*>(e);
         // Loops that run once are none in the kernel.
         const std::span<Loop* const> loops = loopsOfScan(ctx_, op);
-        const auto runs = [](const Loop* loop) { return loop->index->kind() == ValKind::NamedScalar; };
+        const auto runs = [](const Loop* loop) {
+          return loop->index->kind() == ValKind::NamedScalar;
+        };
         const auto outermost = std::ranges::find_if(loops, runs);
         return B::create<ScanStep>(op->op(), out, in[0], ctx_.ids().canonical(op->init()),
                                    (outermost == loops.end() ? loops.back() : *outermost)->index);

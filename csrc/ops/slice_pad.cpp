@@ -196,7 +196,7 @@ std::optional<int64_t> ops_utils::requestedPosition(const Val* position) {
   }
   // A limit may come first if it is a size, never if it was computed: that is what was asked for.
   return requestedPosition(e->in(0)->definition() == nullptr && !e->in(0)->isConst() ? e->in(1)
-                                                                                   : e->in(0));
+                                                                                     : e->in(0));
 }
 
 TensorView* slice(TensorView* in, const std::vector<Val*>& start_indices,

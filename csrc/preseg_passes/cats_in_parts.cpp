@@ -112,8 +112,8 @@ class SharedLoops {
   }
   // After one permutation both have the same order.
   bool areThoseOf(const TensorView* a, const TensorView* b) const {
-    const std::vector<int64_t> order = a->definition() == nullptr ? std::vector<int64_t>()
-                                                                  : permutationOf(a->definition());
+    const std::vector<int64_t> order =
+        a->definition() == nullptr ? std::vector<int64_t>() : permutationOf(a->definition());
     if (!order.empty() && b->definition() != nullptr && permutationOf(b->definition()) == order) {
       a = a->definition()->input(0)->as<TensorView>();
       b = b->definition()->input(0)->as<TensorView>();

@@ -369,8 +369,8 @@ class ViewMover {
       const Ids whole = logicalIds(e->input(0));
       for (size_t d = 0, next = 0; d < dims.size(); ++d) {
         const size_t count = factors_.factorsOf(dims[d]).size();
-        const bool is_cut = tryAs<Resize>(dims[d]->definition()) != nullptr ||
-                            whole[d]->hasExpandedExtent();
+        const bool is_cut =
+            tryAs<Resize>(dims[d]->definition()) != nullptr || whole[d]->hasExpandedExtent();
         for (size_t i = next; i < next + count && !is_cut; ++i) {
           second[i] = sizes[i] = in_dims[i]->getMaybeExpandedExtent();
         }

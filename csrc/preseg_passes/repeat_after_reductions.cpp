@@ -17,8 +17,8 @@ namespace nvfuser {
 
 namespace {
 
-// Levels: how many such reductions lie, one after the other, between the inputs and a tensor. Copies
-// are met by no level but the one that they were made for, and never copied themselves.
+// Levels: how many such reductions lie, one after the other, between the inputs and a tensor.
+// Copies are met by no level but the one that they were made for, and never copied themselves.
 class LevelRepeater {
  public:
   LevelRepeater(Fusion* fusion, double from_elements)

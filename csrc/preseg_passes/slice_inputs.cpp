@@ -147,7 +147,7 @@ class SlicePusher {
     }
     const Val* extent = dims[*along]->getMaybeExpandedExtent();
     return parts.size() > 1 && extent->isConstInt() && extent->intValue() == end ? along
-                                                                                  : std::nullopt;
+                                                                                 : std::nullopt;
   }
 
   void readInstead(TensorView* tv, TensorView* by) {
@@ -421,7 +421,7 @@ class SlicePusher {
   const std::unordered_set<const Val*> taken_apart_;
   std::unordered_map<int64_t, Val*> constants_;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_; // for all slices
-  std::unordered_map<const Val*, std::vector<Part>> parts_; // of each that is returned
+  std::unordered_map<const Val*, std::vector<Part>> parts_;      // of each that is returned
   // Of the slice that is pushed.
   bool through_slices_ = false; // what is sliced may be made of slices
   std::set<std::pair<const TensorView*, Ranges>> reached_;

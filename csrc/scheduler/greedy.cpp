@@ -406,7 +406,8 @@ class GreedyChooser {
       const auto* tv = tryAs<TensorView>(v);
       bytes += tv != nullptr && axis_.along(tv) != nullptr ? dataTypeSizeBytes(tv->dtype()) : 0;
     }
-    const int64_t wanted = powerOfTwoFrom(info_.machine().bytesOfThread() / std::max<int64_t>(bytes, 1));
+    const int64_t wanted =
+        powerOfTwoFrom(info_.machine().bytesOfThread() / std::max<int64_t>(bytes, 1));
     return std::min({wanted, kElementsOfVector, powerOfTwoUpTo(extent_)});
   }
 
@@ -564,9 +565,7 @@ class ScanSchedule {
       inlineMost();
       return;
     }
-    auto ends_stage = [this](const Expr* e) {
-      return isShared() && e->kind() == ExprKind::ScanOp;
-    };
+    auto ends_stage = [this](const Expr* e) { return isShared() && e->kind() == ExprKind::ScanOp; };
     const LoopStages stages(fusion_, ends_stage);
     const MaxPosCalculator calculator(fusion_);
     std::unordered_map<TensorView*, int64_t> positions;

@@ -407,12 +407,24 @@ class Chooser {
   int64_t wantedUnroll(int64_t width) const {
     const int64_t wanted = info_.machine().wanted_bytes / info_.machine().max_threads_per_sm;
     int64_t bytes = bytesOfWhole(width, false);
-    if (bytes == 0) { // Blocks that only write are started too slowly if each writes little.
-      bytes = std::max<int64_t>(bytesOfWhole(width, true), 1);
+    if (bytes == 0 && writesMost()) { // such blocks are started too slowly if each writes little
+      bytes = bytesOfWhole(width, true);
+    }
+    if (bytes == 0) {
+      return 1;
     }
     return std::clamp<int64_t>(static_cast<int64_t>(std::bit_floor(
                                    static_cast<uint64_t>(std::max<int64_t>(1, wanted / bytes)))),
                                1, kMaxUnroll);
+  }
+
+  bool writesMost() const {
+    int64_t read = 0;
+    int64_t written = 0;
+    for (const Tensor& t : tensors_) {
+      (t.is_output ? written : read) += t.elements * t.bits;
+    }
+    return 2 * read < written;
   }
 
   // Bytes of a vector of each input, or each output, that has all elements.

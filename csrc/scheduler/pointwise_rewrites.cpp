@@ -27,7 +27,8 @@ KnownCat known(const CatInParts& cat) {
   out.has_own_kernel = cat.has_own_kernel;
   out.in_one_kernel = cat.in_one_kernel;
   const auto whole = logicalIds(cat.cat->output(0));
-  for (size_t d = static_cast<size_t>(cat.cat->dim()) + 1; cat.needs_runs && d < whole.size(); ++d) {
+  for (size_t d = static_cast<size_t>(cat.cat->dim()) + 1; cat.needs_runs && d < whole.size();
+       ++d) {
     out.run.push_back(whole[d]->extent());
   }
   out.element_bytes = dataTypeSizeBytes(cat.cat->output(0)->dtype());
@@ -37,7 +38,7 @@ KnownCat known(const CatInParts& cat) {
     std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
                    [](const IterDomain* id) { return id->extent(); });
     out.lengths.push_back(cat.of_stack ? cat.cat->fusion()->oneVal()
-                                         : extents[static_cast<size_t>(cat.cat->dim())]);
+                                       : extents[static_cast<size_t>(cat.cat->dim())]);
   }
   return out;
 }

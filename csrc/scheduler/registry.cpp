@@ -71,8 +71,8 @@ CanSchedule canSchedule(Fusion* fusion, SchedulerType type) {
 
 bool isLeftOut(const Fusion* fusion, SchedulerType type, const LeftOut& left_out) {
   const auto it = left_out.find(type);
-  return it != left_out.end() && (it->second.from_elements == 0 ||
-                                  longestRow(*fusion) >= it->second.from_elements);
+  return it != left_out.end() &&
+         (it->second.from_elements == 0 || longestRow(*fusion) >= it->second.from_elements);
 }
 
 double longestRow(const Fusion& fusion) {

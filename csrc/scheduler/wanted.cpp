@@ -34,8 +34,7 @@ bool Wanted::rewritesLike(const Wanted& other) const {
   return rewrites == other.rewrites &&
          std::equal(left_out.begin(), left_out.end(), other.left_out.begin(), other.left_out.end(),
                     [](const auto& a, const auto& b) {
-                      return a.first == b.first &&
-                             a.second.from_elements == b.second.from_elements;
+                      return a.first == b.first && a.second.from_elements == b.second.from_elements;
                     });
 }
 
