@@ -426,8 +426,9 @@ class GreedyChooser {
   // One thread per scan: there are scatters, or scans are short, or so many that neighbouring
   // threads access neighbouring elements all the time.
   bool scansBySingleThreads() const {
-    constexpr int64_t kManyScans = 4096; // [hand]
-    const int64_t many = info_.machine().threads_in_loops ? info_.machine().lanes : kManyScans;
+    const MachineModel& machine = info_.machine();
+    const int64_t many =
+        machine.threads_in_loops ? machine.lanes : machine.sms * machine.fewThreads();
     return extent_ < kElementsOfVector || (scans_ >= many && !isFastest()) ||
            fusion_->hasExpr(ExprKind::ScatterOp);
   }
