@@ -344,37 +344,26 @@ class ViewMover {
     auto* in = insteadOf(e->input(0))->as<TensorView>();
     const auto* out = e->output(0)->as<TensorView>();
     const Ids dims = logicalIds(out);
+    const Ids before = logicalIds(e->input(0));
+    const Ids factors = logicalIds(in);
     std::vector<Val*> first;
     std::vector<Val*> second;
     std::vector<Val*> sizes;
     ops_utils::DecidedTypes types;
     for (size_t d = 0; d < dims.size(); ++d) {
-      const std::vector<Val*> extents = factors_.factorsOf(dims[d]);
-      if (extents.size() == 1) {
+      if (tryAs<Resize>(dims[d]->definition()) != nullptr || before[d]->hasExpandedExtent()) {
         first.push_back(slice != nullptr ? slice->starts()[d] : pad->left()[d]);
         second.push_back(slice != nullptr ? slice->stops()[d] : pad->right()[d]);
         sizes.push_back(dims[d]->getMaybeExpandedExtent());
         types.emplace_back(dims[d]->iterType());
         continue;
       }
-      for (Val* extent : extents) {
+      for (size_t i = factors_.factorsOf(dims[d]).size(); i > 0; --i) { // all of each
+        Val* extent = factors.at(sizes.size())->getMaybeExpandedExtent();
         first.push_back(fusion_->zeroVal());
         second.push_back(slice != nullptr ? extent : fusion_->zeroVal());
         sizes.push_back(extent);
         types.emplace_back(std::nullopt);
-      }
-    }
-    if (slice != nullptr) { // all of a dimension is what the input has of it now
-      const Ids in_dims = logicalIds(in);
-      const Ids whole = logicalIds(e->input(0));
-      for (size_t d = 0, next = 0; d < dims.size(); ++d) {
-        const size_t count = factors_.factorsOf(dims[d]).size();
-        const bool is_cut =
-            tryAs<Resize>(dims[d]->definition()) != nullptr || whole[d]->hasExpandedExtent();
-        for (size_t i = next; i < next + count && !is_cut; ++i) {
-          second[i] = sizes[i] = in_dims[i]->getMaybeExpandedExtent();
-        }
-        next += count;
       }
     }
     TensorView* made = slice != nullptr
