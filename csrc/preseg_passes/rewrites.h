@@ -16,8 +16,9 @@ struct Rewrites {
   // The maximum and the sum of exponentials of a softmax are one pass where nothing else reads the
   // exponentials.
   bool merge_softmax_statistics = false;
-  // Rows or columns take several kernels: what takes a few operations is computed again after each
-  // reduction rather than kept, also the exponentials of a softmax.
+  // Rows or columns of at least so many elements take several kernels: what takes a few operations
+  // is computed again after each such reduction rather than kept, also the exponentials of a
+  // softmax.
   std::optional<double> repeat_after_reductions;
   // Reductions of columns that come with reductions of rows are made in two steps, with sums for
   // each of so many groups of rows first. 0: in one.

@@ -70,7 +70,7 @@ class SlicePusher {
     }
     location_ = part->sourceLocation();
     TensorView* made = sliced(source, *ranges);
-    if (source->isFusionOutput()) {
+    if (source->isFusionOutput() && !takesAll(*ranges)) {
       parts_[source].push_back({made, *ranges});
     }
     const std::vector<Expr*> uses = part->uses();
@@ -111,8 +111,8 @@ class SlicePusher {
     Ranges ranges = {};
   };
 
-  // Sorts the parts, and drops those that are there twice. The dimension along which they are then
-  // all of the tensor.
+  // Sorts the parts, none of which is all of the tensor, and drops those that are there twice. The
+  // dimension along which they are then all of it.
   static std::optional<size_t> sideBySide(const TensorView* whole, std::vector<Part>& parts) {
     const Ids dims = logicalIds(whole);
     std::optional<size_t> along;
@@ -128,19 +128,14 @@ class SlicePusher {
         along = d;
       }
     }
-    if (!along.has_value()) {
-      return std::nullopt;
-    }
     const auto range = [&](const Part& part) -> const Range& { return part.ranges[*along]; };
-    std::ranges::sort(parts, {}, [&](const Part& part) {
-      return part.ranges[*along].size == nullptr ? -1 : range(part).start->intValue();
-    });
+    std::ranges::sort(parts, {}, [&](const Part& part) { return range(part).start->intValue(); });
     parts.erase(std::unique(parts.begin(), parts.end(),
                             [](const Part& a, const Part& b) { return a.tv == b.tv; }),
                 parts.end());
     int64_t end = 0;
     for (const Part& part : parts) {
-      if (range(part).size == nullptr || range(part).start->intValue() != end) {
+      if (range(part).start->intValue() != end) {
         return std::nullopt;
       }
       end = range(part).stop->intValue();

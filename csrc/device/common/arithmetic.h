@@ -85,6 +85,19 @@ NVF_FN T moduloIntegers(T a, T b) {
 }
 } // namespace nvf
 
+//@ piece nvf::divideNumbers
+// Of a type that is no integer.
+namespace nvf {
+template <class T>
+NVF_FN T divideNumbers(T a, T b) {
+  if constexpr (nvf::IsSame<T, float>) {
+    return nvf::divideFloats(a, b);
+  } else {
+    return a / b;
+  }
+}
+} // namespace nvf
+
 //@ piece nvf::div
 namespace nvf {
 template <class A, class B>
@@ -92,10 +105,8 @@ NVF_FN auto div(A a, B b) {
   using T = nvf::Common<A, B>;
   if constexpr (nvf::IsInteger<T>) {
     return nvf::divideIntegers(static_cast<T>(a), static_cast<T>(b));
-  } else if constexpr (nvf::IsSame<T, float>) {
-    return nvf::divideFloats(static_cast<T>(a), static_cast<T>(b));
   } else {
-    return static_cast<T>(a) / static_cast<T>(b);
+    return nvf::divideNumbers(static_cast<T>(a), static_cast<T>(b));
   }
 }
 } // namespace nvf
@@ -107,10 +118,8 @@ NVF_FN auto truediv(A a, B b) {
   using T = nvf::Common<A, B>;
   if constexpr (nvf::IsInteger<T>) {
     return nvf::divideFloats(static_cast<float>(a), static_cast<float>(b));
-  } else if constexpr (nvf::IsSame<T, float>) {
-    return nvf::divideFloats(static_cast<T>(a), static_cast<T>(b));
   } else {
-    return static_cast<T>(a) / static_cast<T>(b);
+    return nvf::divideNumbers(static_cast<T>(a), static_cast<T>(b));
   }
 }
 } // namespace nvf
@@ -331,11 +340,7 @@ NVF_FN T relu(T x) {
 namespace nvf {
 template <class T>
 NVF_FN T reciprocal(T x) {
-  if constexpr (nvf::IsSame<T, float>) {
-    return nvf::divideFloats(T(1), x);
-  } else {
-    return T(1) / x;
-  }
+  return nvf::divideNumbers(T(1), x);
 }
 } // namespace nvf
 
