@@ -8,7 +8,7 @@
 // which may be cut along another dimension. Each element is then computed of one part, where the
 // sum computes all of them everywhere. A zero is added still: it makes 0 of -0. Single elements
 // have no bounds that keep others from being computed with them: a sum of a stack of stacks, which
-// has four elements or more, stays.
+// has four elements or more, stays, unless it is all of one tensor.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -18,12 +18,14 @@
 #include <ops/elementwise.h>
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
+#include <preseg_passes/parts_of_tensors.h>
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -74,15 +76,56 @@ class PartAdder : public Rewriter {
       return;
     }
     auto* out = add->output(0)->as<TensorView>();
-    if (TensorView* sum = sumOf(add->in(0)->as<TensorView>(), add->in(1)->as<TensorView>(), 0)) {
+    auto* a = add->in(0)->as<TensorView>();
+    auto* b = add->in(1)->as<TensorView>();
+    if (TensorView* sum = sumOf(a, b, 0)) {
       replace(out, sum);
+    } else if (isMadeOfParts(uncast(a)) || isMadeOfParts(uncast(b))) {
+      of_stacks_ = true;
+      sum = sumOf(a, b, 0);
+      of_stacks_ = false;
+      if (sum != nullptr && isAllOfAnother(sum)) {
+        replace(out, sum);
+      }
     }
+  }
+
+  // In any type.
+  static bool isAllOfAnother(TensorView* tv) {
+    while (const ElementwiseOp* cast = definedBy(tv, OpType::Cast)) {
+      tv = cast->in(0)->as<TensorView>();
+    }
+    PartFinder finder;
+    const Part& part = finder.partOf(tv);
+    return part.source != tv && !part.orderOfAll().empty();
+  }
+
+  // What it is where it is a sum of stacks itself, or that in another type.
+  TensorView* summed(TensorView* tv, int level) {
+    const auto* e = tryAs<ElementwiseOp>(tv->definition());
+    if (e == nullptr || !e->in(0)->isTensor() || !isReadOnce(tv) || level > kMostLevels) {
+      return tv;
+    }
+    auto* in = e->in(0)->as<TensorView>();
+    if (e->op() == OpType::Cast) {
+      TensorView* below = summed(in, level + 1);
+      return below == in ? tv : uncast(recompute(tv, {below}));
+    }
+    const bool is_sum =
+        e->op() == OpType::Add && e->in(1)->isTensor() &&
+        (isMadeOfParts(uncast(in)) || isMadeOfParts(uncast(e->in(1)->as<TensorView>())));
+    TensorView* sum = is_sum ? sumOf(in, e->in(1)->as<TensorView>(), level + 1) : nullptr;
+    return sum == nullptr ? tv : sum;
   }
 
   // Null if both have values somewhere.
   TensorView* sumOf(TensorView* a, TensorView* b, int level) {
     a = uncast(a);
     b = uncast(b);
+    if (of_stacks_) {
+      a = summed(a, level);
+      b = summed(b, level);
+    }
     if (level > kMostLevels || a->dtype() != b->dtype() || !haveSameRows(a, b, -1)) {
       return nullptr;
     }
@@ -113,8 +156,9 @@ class PartAdder : public Rewriter {
     return recompute(a, inputs);
   }
 
+  // What was just made is not read yet.
   bool isReadOnce(const TensorView* tv) const {
-    return !tv->isFusionOutput() && fusion_->liveUses(tv).size() == 1;
+    return !tv->isFusionOutput() && fusion_->liveUses(tv).size() <= 1;
   }
 
   // Two operations that only give elements other places, the same ones, or another type.
@@ -187,14 +231,15 @@ class PartAdder : public Rewriter {
     return e != nullptr;
   }
 
-  // Of known sizes; empty if they are not, or single elements are stacks themselves.
-  static std::vector<Piece> piecesAlong(const CatOp* cat) {
+  // Of known sizes; empty if they are not, or single elements are stacks themselves and must not
+  // be.
+  std::vector<Piece> piecesAlong(const CatOp* cat) const {
     std::vector<Piece> pieces;
     for (TensorView* part : ops_utils::joinedBy(cat)) {
       const IterDomain* id = logicalIds(part)[static_cast<size_t>(cat->dim())];
       const bool is_zero = isZero(part);
       if (!id->extent()->isConstInt() ||
-          (!is_zero && id->extent()->intValue() == 1 && isMadeOfParts(part))) {
+          (!is_zero && !of_stacks_ && id->extent()->intValue() == 1 && isMadeOfParts(part))) {
         return {};
       }
       pieces.push_back({id->extent()->intValue(), is_zero ? nullptr : part});
@@ -222,13 +267,25 @@ class PartAdder : public Rewriter {
 
   // A zero has been added to it.
   static bool hasNoSignOfZero(const TensorView* tv) {
+    if (isSliced(tv)) {
+      return hasNoSignOfZero(tv->definition()->input(0)->as<TensorView>());
+    }
     const ElementwiseOp* cast = definedBy(tv, OpType::Cast);
     const ElementwiseOp* sum = definedBy(cast != nullptr ? cast->in(0) : tv, OpType::Add);
     const auto constant = sum == nullptr ? std::nullopt : splitConstant(sum);
     return constant.has_value() && constant->constant == 0 && !std::signbit(constant->constant);
   }
 
-  // With a zero added to it, to the parts of what is made of parts.
+  // It is a slice, perhaps with other dimensions.
+  static bool isSliced(const TensorView* tv) {
+    const Expr* e = tv->definition();
+    while (e != nullptr && e->kind() != ExprKind::SliceOp) {
+      e = movesElements(e) && changesAlike(e, e) ? e->input(0)->definition() : nullptr;
+    }
+    return e != nullptr;
+  }
+
+  // With a zero added to it, to the parts of what is made of parts, to all of what it is a part of.
   TensorView* withoutSignOfZero(TensorView* tv, int level) {
     if (!isFloatingPoint(tv->dtype()) || isZero(tv) || hasNoSignOfZero(tv)) {
       return tv;
@@ -236,8 +293,17 @@ class PartAdder : public Rewriter {
     if (TensorView* of_parts = isReadOnce(tv) ? partsWithoutSign(tv, level) : nullptr) {
       return of_parts;
     }
-    TensorView* sum = add(tv, IrBuilder::create<Val>(0.0, DataType::Double));
-    return sum->dtype() == tv->dtype() ? sum : castOp(tv->dtype(), sum);
+    TensorView*& result = without_sign_[tv];
+    if (result == nullptr && isSliced(tv) && level <= kMostLevels) {
+      std::vector<Val*> inputs = tv->definition()->inputs();
+      inputs.front() = withoutSignOfZero(inputs.front()->as<TensorView>(), level + 1);
+      return without_sign_[tv] = recompute(tv, inputs);
+    }
+    if (result == nullptr) {
+      TensorView* sum = add(tv, IrBuilder::create<Val>(0.0, DataType::Double));
+      result = sum->dtype() == tv->dtype() ? sum : castOp(tv->dtype(), sum);
+    }
+    return result;
   }
 
   // Null if it is not made of parts.
@@ -264,6 +330,9 @@ class PartAdder : public Rewriter {
     inputs.front() = below;
     return recompute(tv, inputs);
   }
+
+  bool of_stacks_ = false; // single elements may be stacks
+  std::unordered_map<TensorView*, TensorView*> without_sign_;
 };
 
 } // namespace

@@ -94,6 +94,29 @@ TEST_F(AddParts, AStackOfStacksStays) {
   EXPECT_TRUE(hasSums());
 }
 
+// Unless they are all of one tensor.
+TEST_F(AddParts, AStackOfStacksOfOneTensor) {
+  TensorView* x = input({8, 16}, DataType::BFloat16);
+  const DataType dtype = x->dtype();
+  TensorView* sum = nullptr;
+  for (const int64_t row : {0, 1}) {
+    for (const int64_t column : {0, 1}) {
+      const int64_t first = 4 * ((2 * column) + row);
+      const std::vector<bool> middle = {false, true, false};
+      TensorView* part = broadcast(slice(x, {0, first}, {8, first + 4}), middle);
+      TensorView* zero = zerosOf({8, 1, 4}, dtype);
+      TensorView* columns = cat(column == 0 ? std::vector{part, zero} : std::vector{zero, part}, 1);
+      TensorView* wide = broadcast(columns, {false, true, false, false});
+      TensorView* rest = zerosOf({8, 1, 2, 4}, dtype);
+      TensorView* rows = cat(row == 0 ? std::vector{wide, rest} : std::vector{rest, wide}, 1);
+      sum = sum == nullptr ? rows : castOp(dtype, add(sum, rows));
+    }
+  }
+  fusion_.addOutput(sum);
+  addParts(&fusion_);
+  EXPECT_FALSE(hasSums());
+}
+
 TEST_F(AddParts, ValuesThatMeetAreAdded) {
   TensorView* zero = zerosOf({8, 16});
   fusion_.addOutput(add(cat({zero, input({8, 16})}, 1), cat({input({8, 8}), zerosOf({8, 24})}, 1)));

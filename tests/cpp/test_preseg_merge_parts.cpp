@@ -43,11 +43,9 @@ class MergeParts : public PresegTest {
 TEST_F(MergeParts, OfOneDimension) {
   TensorView* x = input({4, 6, 8});
   EXPECT_EQ(merged({every(x, 1, 3, 0), every(x, 1, 3, 1), every(x, 1, 3, 2)}, 2),
-            R"(t0 float32[i4, i2, i3, i8] of [i4, i6, i8] = reshape(x0)
-t1 float32[i4, i2, i3, i8] = Set(t0)
-t2 float32[i4, i2, i24] of [i4, i2, i3, i8] = reshape(t1)
-t3 float32[i4, i2, i24] = Set(t2)
-outputs: t3
+            R"(t0 float32[i4, i2, i24] of [i4, i6, i8] = reshape(x0)
+t1 float32[i4, i2, i24] = Set(t0)
+outputs: t1
 )");
 }
 
@@ -71,12 +69,51 @@ outputs: t3
 TEST_F(MergeParts, OfWhatIsComputed) {
   TensorView* x = exp(input({4, 6, 8}));
   EXPECT_EQ(merged({every(x, 0, 2, 0), every(x, 0, 2, 1)}, 1), R"(t0 float32[i4, i6, i8] = exp(x0)
-t1 float32[i2, i2, i6, i8] of [i4, i6, i8] = reshape(t0)
-t2 float32[i2, i2, i6, i8] = Set(t1)
-t3 float32[i2, i12, i8] of [i2, i2, i6, i8] = reshape(t2)
-t4 float32[i2, i12, i8] = Set(t3)
-outputs: t4
+t1 float32[i2, i12, i8] of [i4, i6, i8] = reshape(t0)
+t2 float32[i2, i12, i8] = Set(t1)
+outputs: t2
 )");
+}
+
+// Quarters of rows as the pixels of squares: the gradient of putting these side by side.
+TEST_F(MergeParts, StacksOfStacks) {
+  TensorView* x = input({4, 6, 32});
+  std::vector<TensorView*> rows;
+  for (const int64_t row : {0, 1}) {
+    std::vector<TensorView*> columns;
+    for (const int64_t column : {0, 1}) {
+      const int64_t first = 8 * (row + (2 * column));
+      TensorView* quarter = slice(x, {0, 0, first}, {4, 6, first + 8});
+      columns.push_back(broadcast(quarter, {false, false, true, false}));
+    }
+    TensorView* row_of_pixels = reshape(cat(columns, 2), std::vector<int64_t>{4, 12, 8});
+    rows.push_back(broadcast(row_of_pixels, {false, true, false, false}));
+  }
+  EXPECT_EQ(merged(rows, 1), R"(t0 float32[i4, i6, i2, i2, i8] of [i4, i6, i32] = reshape(x0)
+t1 float32[i4, i2, i6, i2, i8] of [i4, i6, i2, i2, i8] = Set(t0)
+t2 float32[i4, i2, i12, i8] of [i4, i2, i6, i2, i8] = reshape(t1)
+t3 float32[i4, i2, i12, i8] = Set(t2)
+outputs: t3
+)");
+}
+
+TEST_F(MergeParts, SlicesSideBySideAreAll) {
+  TensorView* x = exp(input({4, 6}));
+  EXPECT_EQ(
+      merged({slice(x, {0, 0}, {4, 2}), slice(x, {0, 2}, {4, 4}), slice(x, {0, 4}, {4, 6})}, 1),
+      R"(t0 float32[i4, i6] = exp(x0)
+outputs: t0
+)");
+}
+
+// Elements of a row would be read across.
+TEST_F(MergeParts, HalvesOfARowBetweenEachOtherStay) {
+  TensorView* x = input({4, 6});
+  const std::vector<bool> last = {false, false, true};
+  EXPECT_EQ(
+      merged({broadcast(slice(x, {0, 0}, {4, 3}), last), broadcast(slice(x, {0, 3}, {4, 6}), last)},
+             2),
+      "the same");
 }
 
 TEST_F(MergeParts, InAnotherOrderTheyStay) {
