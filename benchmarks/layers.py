@@ -33,6 +33,7 @@ import torch
 from aten import AtenGraph, define
 from blind_layer_cases import BLIND_LAYERS
 from cases import as_list, bytes_moved
+from fresh_layer_cases import FRESH_LAYERS
 from further_layer_cases import FURTHER_LAYERS
 from layer_cases import LAYERS, Layer
 from layer_forms import AS_IT_IS, FORMS, in_form
@@ -48,6 +49,7 @@ SETS = {
     "unseen": UNSEEN_LAYERS,
     "further": FURTHER_LAYERS,
     "blind": BLIND_LAYERS,
+    "fresh": FRESH_LAYERS,
     "regions": REGION_LAYERS,
     "model-regions": MODEL_REGION_LAYERS,
 }

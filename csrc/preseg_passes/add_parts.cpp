@@ -285,7 +285,8 @@ class PartAdder : public Rewriter {
     return e != nullptr;
   }
 
-  // With a zero added to it, to the parts of what is made of parts, to all of what it is a part of.
+  // With a zero added to it, to the parts of what is made of parts, in stacks of stacks to all of
+  // what it is a part of.
   TensorView* withoutSignOfZero(TensorView* tv, int level) {
     if (!isFloatingPoint(tv->dtype()) || isZero(tv) || hasNoSignOfZero(tv)) {
       return tv;
@@ -294,7 +295,7 @@ class PartAdder : public Rewriter {
       return of_parts;
     }
     TensorView*& result = without_sign_[tv];
-    if (result == nullptr && isSliced(tv) && level <= kMostLevels) {
+    if (result == nullptr && of_stacks_ && isSliced(tv) && level <= kMostLevels) {
       std::vector<Val*> inputs = tv->definition()->inputs();
       inputs.front() = withoutSignOfZero(inputs.front()->as<TensorView>(), level + 1);
       return without_sign_[tv] = recompute(tv, inputs);

@@ -528,6 +528,17 @@ class ReductionSchedule {
     }
   }
 
+  // What the rows of a thread share is computed once for them, where it is read for each.
+  bool isSharedByRows(const TensorView* tv) const {
+    const auto lacks_rows = [&](const TensorView* each) {
+      return analysis_.hasReducedDims(each) && analysis_.innermostDim(each, false) < 0;
+    };
+    return params_.fastest_dim && params_.unroll_factor_iter_dom > 1 && lacks_rows(tv) &&
+           std::ranges::any_of(tv->uses(), [&](const Expr* use) {
+             return !lacks_rows(use->output(0)->as<TensorView>());
+           });
+  }
+
   void inlineAll() {
     const TensorGraph before = graphOfAll();
     const auto axes = mapAxes(before);
@@ -570,6 +581,8 @@ class ReductionSchedule {
       } else if (loads.count(tv) != 0 && !params_.stage_rows && !params_.threads_in_loops &&
                  (!params_.align_rows || staged_.count(tv) == 0)) {
         limit = isLoadedEarly(tv) ? at_.outer : at_.batch;
+      } else if (isSharedByRows(tv)) {
+        limit = at_.batch;
       } else if (keepsColumns() && !hasRowAxes(tv, axes)) {
         limit = at_.outer; // once for all rows of a column
       }

@@ -57,6 +57,7 @@ class ReductionChooser {
   // --- reductions of rows ---
   bool isForOneThread(int64_t vectors) const;
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const;
+  void shareRows();
   int64_t fastestThreads(int64_t vectors, int64_t unroll) const;
   int64_t rowsOfBlock(int64_t threads_x) const;
   void bindRows(int64_t threads_x);

@@ -23,6 +23,7 @@ namespace nvfuser::reduction {
 // seventh more.
 constexpr int64_t kMostAtOnce = 16;
 constexpr int64_t kFewTooMany = 7;
+constexpr int64_t kRowsOfThread = 4; // [rows] that share all that is read along them
 
 ReductionChooser::ReductionChooser(SchedulerType type, Fusion* fusion,
                                    const ReductionAnalysis& analysis, SchedulerRuntimeInfo& info)
@@ -366,11 +367,27 @@ void ReductionChooser::chooseInner() {
   if (shareLookups(vectors)) {
     return;
   }
+  shareRows();
   const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
   const int64_t threads = fastestThreads(vectors, unroll);
   params_->unroll_factor_top_of_vectorization = unroll;
   bindRows(threads);
   splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
+}
+
+// Pairs of what two tensors have, for instance: neighbouring rows read the same, and differ in
+// single values. A thread that has several rows loads, and computes of positions, once what they
+// share.
+void ReductionChooser::shareRows() {
+  const bool are_shared = std::ranges::all_of(fusion_->inputs(), [&](const Val* v) {
+    const auto* tv = tryAs<TensorView>(v);
+    return tv == nullptr || !analysis_.hasReducedDims(tv) || analysis_.innermostDim(tv, false) < 0;
+  });
+  if (are_shared && !params_->align_rows && !analysis_.hasShortDims() &&
+      kept_ >= kRowsOfThread * machine_.sms * machine_.fewThreads()) {
+    params_->unroll_factor_iter_dom = kRowsOfThread;
+    kept_ = ceilDiv(kept_, kRowsOfThread);
+  }
 }
 
 // Of a row of `vectors` vectors of which a thread has `unroll` at once: a power of two, as many as

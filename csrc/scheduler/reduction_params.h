@@ -42,7 +42,8 @@ class ReductionParams : public ListedParams<ReductionParams> {
   int64_t batches_per_block_inner_reduction = 1;
 
   // Outer reduction: elements of a thread's vectors, blocks share a column, and rows that a thread
-  // reads at once.
+  // reads at once. Inner reduction: unroll_factor_iter_dom neighbouring rows are one thread's,
+  // which loads what these share once.
   int64_t unroll_factor_iter_dom = 1;
   bool cross_grid_outer_reduction = false;
   int64_t unroll_factor_outer_reduction = 1;

@@ -71,6 +71,7 @@ void ReferenceLoops::schedule(TensorView* reference,
   order_.clear();
   trivial_.clear();
   rows_of_tile_ = nullptr;
+  rows_of_thread_ = nullptr;
   std::vector<IterDomain*> kept;
   std::vector<IterDomain*> reduced;
   std::vector<IterDomain*> of_thread;
@@ -86,6 +87,13 @@ void ReferenceLoops::schedule(TensorView* reference,
   }
   analysis_.orderAsLoops(kept);
   analysis_.orderAsLoops(reduced);
+  if (params_.fastest_dim && params_.unroll_factor_iter_dom > 1) {
+    NVF_CHECK(!params_.persistent_kernel && !params_.align_rows && !params_.bulk_loads &&
+                  of_thread.empty() && !kept.empty(),
+              "unroll_factor_iter_dom: of rows (fastest_dim) only if there are several, without "
+              "persistent_kernel, align_rows and bulk_loads");
+    rows_of_thread_ = splitInner(kept.back(), params_.unroll_factor_iter_dom);
+  }
   short_ = mergeAll(of_thread);
   subrows_ = mergeAll(of_row);
   if (!params_.exchanged.empty() && params_.lparams.bdimy() > 1) {
@@ -208,6 +216,7 @@ void ReferenceLoops::scheduleInner(IterDomain* row) {
       place(row);
     }
     axes_.batch = static_cast<int64_t>(order_.size());
+    place(rows_of_thread_);
     place(unrolled);
   }
   placeVectors(vectors);

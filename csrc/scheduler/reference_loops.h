@@ -79,6 +79,7 @@ class ReferenceLoops {
   IterDomain* subrows_ = nullptr;      // what a row has several of (params_.has_subrows)
   std::vector<IterDomain*> trivial_;   // its dimensions of size 1
   IterDomain* rows_of_tile_ = nullptr; // where they were split off before
+  IterDomain* rows_of_thread_ = nullptr;
   // Of rows of any length: what the launch chooses.
   Val* threads_of_row_ = nullptr;
   Val* warps_of_row_ = nullptr; // with warp_pieces

@@ -307,7 +307,7 @@ NVF_FN T abs(T x) {
 namespace nvf {
 template <class T, nvf::If<nvf::IsArithmetic<T>> = 0>
 NVF_FN T sign(T x) {
-  return static_cast<T>((T(0) < x) - (x < T(0)));
+  return static_cast<T>(static_cast<T>(T(0) < x) - static_cast<T>(x < T(0)));
 }
 } // namespace nvf
 
