@@ -164,6 +164,11 @@ class UniformComputer : public StatementRewriter {
       if (const auto* inner = tryAs<ForLoop>(e)) {
         return inner->extent()->isConstInt() && allSame(inner->body(), loop, rows, own, computes);
       }
+      if (const auto* branch = tryAs<IfThenElse>(e)) {
+        return isSame(branch->condition(), loop, rows) &&
+               allSame(branch->thenBody(), loop, rows, own, computes) &&
+               allSame(branch->elseBody(), loop, rows, own, computes);
+      }
       if (const auto* a = tryAs<Allocate>(e)) {
         own.insert(a->tv());
         return true;
@@ -342,6 +347,9 @@ class UniformComputer : public StatementRewriter {
     for (const Expr* e : list) {
       if (const auto* inner = tryAs<ForLoop>(e)) {
         collectRows(inner->body(), written);
+      } else if (const auto* branch = tryAs<IfThenElse>(e)) {
+        collectRows(branch->thenBody(), written);
+        collectRows(branch->elseBody(), written);
       } else if (const TensorIndex* target = targetOf(e)) {
         const bool is_listed =
             std::find(written.begin(), written.end(), target->view()) != written.end();

@@ -172,9 +172,16 @@ TensorView* reduceDims(OpType op, TensorView* in, const std::vector<bool>& is_re
   if (rest.times->isOneInt()) {
     return out;
   }
-  if (op == OpType::Add || op == OpType::Mul) {
+  const auto repeat = [&](TensorView* of) {
     const OpType repeated = op == OpType::Add ? OpType::Mul : OpType::Pow;
-    out = elementwiseAsIs(repeated, dtype, {out, castScalar(rest.times, dtype)})->as<TensorView>();
+    return elementwiseAsIs(repeated, of->dtype(), {of, castScalar(rest.times, of->dtype())})
+        ->as<TensorView>();
+  };
+  if (op == OpType::Add && isComplex(dtype)) {
+    // A product with a complex number has NaN where a part is infinite.
+    out = complex(repeat(real(out)), repeat(imag(out)));
+  } else if (op == OpType::Add || op == OpType::Mul) {
+    out = repeat(out);
   }
   return unlessEmpty(rest.times, identityOf(op, dtype), out);
 }
@@ -297,7 +304,11 @@ TensorView* reductionOp(OpType op, const std::vector<int64_t>& axes, TensorView*
   if (any(is_reduced)) {
     in = converted(in, accumulationType(result));
   }
-  TensorView* out = converted(reduceDims(op, in, is_reduced), result);
+  TensorView* out = reduceDims(op, in, is_reduced);
+  // The largest of no bools is false: what is the smallest number is none of the bools.
+  out = isBoolean(result) && op == OpType::Maximum && out->dtype() != result
+            ? gt(out, IrBuilder::create<Val>(int64_t{0}, out->dtype()))
+            : converted(out, result);
   return copyIfSame(restored(out, is_reduced, keepdim), original);
 }
 

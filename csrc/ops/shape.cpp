@@ -110,7 +110,7 @@ IterDomain* expandedDimension(TensorView* in, size_t dim, IterDomain* id, Val* t
     return makeDimension(target, IterType::Symbolic);
   }
   // The size asked for is kept, so that a tensor of another size is noticed when the fusion runs.
-  const bool same = id->extent()->isConst() || id->extent()->sameAs(target);
+  const bool same = (wanted.has_value() && have.has_value()) || id->extent()->sameAs(target);
   return same ? copyDimension(id) : makeDimension(target, IterType::Iteration);
 }
 

@@ -108,11 +108,24 @@ std::pair<uintptr_t, uintptr_t> addressesOf(const ArgView& arg) {
   return {first, first + static_cast<uintptr_t>((last + 1) * dataTypeSizeBits(arg.dtype) / 8) - 1};
 }
 
+namespace {
+
+void checkDistinctElements(const ArgView& arg, size_t position) {
+  for (int32_t d = 0; d < arg.rank; ++d) {
+    NVF_CHECK(arg.sizes[d] <= 1 || arg.strides[d] != 0, "add_output: input ", position,
+              " is written in place, but its elements along dimension ", d, " (size ", arg.sizes[d],
+              ", stride 0) are one in memory: clone() it before the call.");
+  }
+}
+
+} // namespace
+
 bool overlaps(std::span<const ArgView> args, std::span<const size_t> updated) {
   for (size_t position : updated) {
     if (position >= args.size() || !args[position].is_tensor) {
       continue;
     }
+    checkDistinctElements(args[position], position);
     const auto [first, last] = addressesOf(args[position]);
     for (size_t i = 0; i < args.size(); ++i) {
       if (i == position || !args[i].is_tensor || args[i].device != args[position].device) {

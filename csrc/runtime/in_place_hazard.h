@@ -31,7 +31,8 @@ std::string inPlaceHazard(const Fusion* fusion, TensorView* input, TensorView* o
 // Addresses of the first and the last byte of a tensor; of an empty one {1, 0}.
 std::pair<uintptr_t, uintptr_t> addressesOf(const ArgView& arg);
 
-// Whether an argument at one of the positions `updated` shares memory with another argument.
+// Whether an argument at one of the positions `updated` shares memory with another argument. Error
+// if several of its own elements are one in memory, along an expanded dimension.
 bool overlaps(std::span<const ArgView> args, std::span<const size_t> updated);
 
 } // namespace nvfuser

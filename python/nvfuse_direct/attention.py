@@ -99,15 +99,17 @@ def _causal_mask(query: Tensor, key: Tensor) -> Tensor:
 def _added_mask(
     query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor | None, causal: bool
 ) -> Tensor | None:
-    """What torch calls attn_mask: bools that keep, or numbers that are added. None: nothing."""
+    """Numbers that are added to the scores. None: nothing."""
     if bias is None and mask is None:
         return None
     if causal:
         causal_mask = _causal_mask(query, key)
         mask = causal_mask if mask is None else mask & causal_mask
+    if mask is None:
+        return bias
     if bias is None:
-        return mask
-    return bias if mask is None else bias.masked_fill(~mask, -math.inf)
+        bias = torch.zeros(mask.shape, dtype=query.dtype, device=query.device)
+    return bias.masked_fill(~mask, -math.inf)
 
 
 def _scores(query: Tensor, key: Tensor, scale: float, added: Tensor | None, causal: bool) -> Tensor:
@@ -115,8 +117,7 @@ def _scores(query: Tensor, key: Tensor, scale: float, added: Tensor | None, caus
     wide = torch.float64 if query.dtype == torch.float64 else torch.float32
     scores = (query.to(wide) @ key.to(wide).mT) * scale
     if added is not None:
-        bools = added.dtype == torch.bool
-        scores = scores.masked_fill(~added, -math.inf) if bools else scores + added.to(wide)
+        scores = scores + added.to(wide)
     if causal:
         scores = scores.masked_fill(~_causal_mask(query, key), -math.inf)
     return scores
