@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What one kernel writes and another one reads has the order in memory that the operands had which
 // it is computed of, element by element: a kernel that reads images with their channels last writes
-// them so. (In a kernel that keeps it to itself a tensor has no memory.)
+// them so, and one that permutes what it computes writes it as it lies. (In a kernel that keeps it
+// to itself a tensor has no memory.)
 #include <preseg_passes/passes.h>
 
 #include <ir/exprs.h>
 #include <ir/visitor.h>
+#include <preseg_passes/rewriter.h>
 
 #include <algorithm>
 #include <unordered_map>
@@ -33,6 +35,17 @@ bool isUpdatedInPlace(const TensorView* tv) {
   });
 }
 
+// Which of its input's dimensions each dimension is; empty if it permutes none.
+Order permutationBy(const Expr* e) {
+  const std::vector<int64_t> order = permutationOf(e);
+  return {order.begin(), order.end()};
+}
+
+bool isReadByLibrary(const TensorView* tv) {
+  return std::ranges::any_of(tv->uses(),
+                             [](const Expr* e) { return e->kind() == ExprKind::LibraryOp; });
+}
+
 } // namespace
 
 void orderIntermediates(Fusion* fusion) {
@@ -45,13 +58,16 @@ void orderIntermediates(Fusion* fusion) {
     return it->second;
   };
   for (const Expr* e : fusion->exprs()) {
-    if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
+    const Order permutation = permutationBy(e);
+    const bool is_candidate = e->kind() == ExprKind::ElementwiseOp || !permutation.empty();
+    if (!is_candidate || !e->output(0)->isTensor()) {
       continue;
     }
     auto* out = e->output(0)->as<TensorView>();
     const auto& logical = out->getLogicalDomain();
-    if (out->isFusionOutput() || out->domain()->hasAllocation() || out->hasRoot() ||
-        isUpdatedInPlace(out) || !hasAllElements(out)) {
+    if (out->isFusionOutput() || out->domain()->hasAllocation() ||
+        (out->hasRoot() && permutation.empty()) || isUpdatedInPlace(out) || isReadByLibrary(out) ||
+        !hasAllElements(out)) {
       continue;
     }
     // The first operand that has all elements decides.
@@ -59,7 +75,8 @@ void orderIntermediates(Fusion* fusion) {
       if (const Order& found = order(in); !found.empty()) {
         TensorDomain::Ids memory;
         for (const size_t d : found) {
-          memory.push_back(logical.at(d));
+          const auto at = std::ranges::find(permutation, d) - permutation.begin();
+          memory.push_back(logical.at(permutation.empty() ? d : static_cast<size_t>(at)));
         }
         out->setAllocationDomain(memory, true);
         break;

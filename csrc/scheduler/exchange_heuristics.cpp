@@ -141,8 +141,14 @@ bool ReductionChooser::exchangeRows() {
       const int64_t threads = std::max(powerOfTwoFrom(ceilDiv(vectors, most_vectors)),
                                        std::min(kFewestThreadsOfRow, powerOfTwoFrom(vectors)));
       const int64_t tiles = bytesOfTiles(rows, true) + bytesOfTiles(rows, false);
+      // Of what all rows share the part that there is no room for stays in registers.
+      const bool stages = tiles + static_cast<int64_t>(shared_bytes_) * reduced_ * rows <=
+                          machine_.sharedForTensors();
+      const auto held = static_cast<int64_t>(bytes_per_element_ - (stages ? shared_bytes_ : 0)) *
+                        ceilDiv(vectors, threads) * vector_;
       if (threads * rows > std::min(limit.threads, machine_.max_threads_per_block) ||
-          tiles > limit.bytes) {
+          tiles > limit.bytes ||
+          registersHolding(held, machine_) > registersOfThread(threads * rows, machine_)) {
         continue;
       }
       keepRowOnChip(ceilDiv(vectors, threads));
@@ -151,8 +157,7 @@ bool ReductionChooser::exchangeRows() {
       blocks_ = blocksOf(rows);
       limitVectorsAcross(rows);
       // Beside the tiles each row of the block has what all rows share.
-      if (tiles + static_cast<int64_t>(shared_bytes_) * reduced_ * rows <=
-          machine_.sharedForTensors()) {
+      if (stages) {
         stageSharedInputs();
       }
       return true;
