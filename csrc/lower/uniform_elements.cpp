@@ -275,11 +275,16 @@ class UniformComputer : public StatementRewriter {
     if (!moving.has_value()) {
       return;
     }
+    const Mover first(ctx_, loop->index(), ctx_.kernel()->zeroVal());
     Statements rest;
     for (Expr* e : statements) {
       const auto* a = tryAs<Allocate>(e);
       const TensorView* tv = a != nullptr ? a->tv() : targetOf(e)->view();
-      (moving->count(tv) != 0 ? rest : out).push_back(e);
+      if (moving->count(tv) != 0) {
+        rest.push_back(e);
+      } else {
+        out.push_back(a != nullptr ? e : first.moved(e));
+      }
     }
     if (rest.size() < statements.size()) {
       loop->body() = std::move(rest);
@@ -288,7 +293,7 @@ class UniformComputer : public StatementRewriter {
 
   // What differs from element to element or is not the loop's own; nullopt: a statement writes no
   // tensor.
-  static std::optional<Tensors> movingTensors(const ForLoop* loop, const Statements& statements) {
+  std::optional<Tensors> movingTensors(const ForLoop* loop, const Statements& statements) const {
     Tensors own;
     Tensors moving;
     size_t before = 0;
@@ -305,7 +310,7 @@ class UniformComputer : public StatementRewriter {
         }
         const bool moves = readsWith(target->index(), loop->index()) ||
                            std::any_of(e->inputs().begin(), e->inputs().end(), [&](const Val* in) {
-                             return readsWith(in, loop->index()) || readsAny(in, moving);
+                             return !isEqualAlong(in, loop) || readsAny(in, moving);
                            });
         if (moves || own.count(target->view()) == 0) {
           moving.insert(target->view());
@@ -313,6 +318,20 @@ class UniformComputer : public StatementRewriter {
       }
     } while (moving.size() > before);
     return moving;
+  }
+
+  // The same in all iterations: what reads no index of the loop, or elements that are one value.
+  bool isEqualAlong(const Val* v, const ForLoop* loop) const {
+    return !holdsBehind(v, [&](const Val* each) {
+      const auto* element = tryAs<TensorIndex>(each);
+      if (element == nullptr) {
+        return each->sameAs(loop->index());
+      }
+      const auto known = uniform_.find(element->view());
+      const bool are_one = known != uniform_.end() && known->second % elementsOf(loop) == 0 &&
+                           firstOf(loop, element) != nullptr;
+      return readsWith(element->index(), loop->index()) && !are_one;
+    });
   }
 
   static bool readsAny(const Val* v, const Tensors& tensors) {

@@ -468,7 +468,8 @@ std::vector<int64_t> PointwiseAnalysis::axesInMemory(const TensorView* tv) const
 }
 
 void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
-  // Each input and output that has all axes votes for the order of its own memory.
+  // Each input and output that has all axes votes for the order of its own memory. What is read in
+  // pieces comes from a cache the next time, what is written in pieces does not wait for the rest.
   std::vector<std::pair<std::vector<int64_t>, int64_t>> votes;
   auto vote = [&](const TensorView* tv, int64_t weight) {
     std::vector<int64_t> order = axesInMemory(tv);
@@ -481,7 +482,7 @@ void PointwiseAnalysis::chooseLoopOrder(Fusion* fusion) {
     }
   };
   for (Val* out : fusion->outputs()) {
-    vote(out->as<TensorView>(), 2 * dataTypeSizeBits(out->dtype()) + 1);
+    vote(out->as<TensorView>(), 4 * dataTypeSizeBits(out->dtype()) + 1);
   }
   for (Val* in : fusion->inputs()) {
     if (in->isTensor()) {

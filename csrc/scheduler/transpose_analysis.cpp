@@ -214,6 +214,24 @@ std::optional<std::vector<int64_t>> lackingInTiles(const PointwiseAnalysis& anal
   return lacking;
 }
 
+// A group has so few elements along its innermost axis (three colours), and no neighbour in memory
+// that makes a longer tile with it, that no tile is needed. In loops along it the threads of a warp
+// access pieces of the other group's rows; in loops along the other one they read all elements of
+// this group's lines by and by, from a cache, but would write each by itself.
+bool hasFewAlong(const TransposeAnalysis& analysis, const std::vector<int64_t>& order,
+                 const std::vector<int64_t>& others,
+                 const std::vector<pointwise::TensorAccess>& group) {
+  const Ids dims = logicalIds(analysis.pointwise->reference);
+  const auto extent = constInt(dims[static_cast<size_t>(order.back())]->extent());
+  const bool is_single = order.size() < 2 || order[order.size() - 2] == others.back();
+  const bool has_loops = order.back() == analysis.pointwise->loop_order.back();
+  return extent.has_value() && is_single &&
+         std::ranges::all_of(group, [&](const pointwise::TensorAccess& access) {
+           return (has_loops || access.tv->isFusionInput()) &&
+                  *extent * dataTypeSizeBits(access.tv->dtype()) < 8 * kVectorBytes;
+         });
+}
+
 } // namespace
 
 std::vector<int64_t> TransposeAnalysis::tileAxes(const std::vector<int64_t>& order,
@@ -291,6 +309,11 @@ std::unique_ptr<TransposeAnalysis> TransposeAnalysis::run(Fusion* fusion, std::s
   result->not_in_tiles.assign(lacking.begin(), lacking.end());
   result->order_1 = analysis.loop_order;
   result->order_2 = axesInMemoryOrder(analysis, *result->group_2.front().version);
+  if (hasFewAlong(*result, result->order_1, result->order_2, result->group_1) ||
+      hasFewAlong(*result, result->order_2, result->order_1, result->group_2)) {
+    *why_not = kSameOrder;
+    return nullptr;
+  }
   return result;
 }
 

@@ -257,6 +257,8 @@ APPROXIMATE = [
     for name, reference, ulps in [
         ("exp", torch.exp, 2**8),
         ("exp2", torch.exp2, 4),
+        ("expm1", torch.expm1, 2**8),
+        ("log1p", torch.log1p, 2**6),
         ("cosh", torch.cosh, 2**8),
         ("tanh", torch.tanh, 2**9),
         ("tanhFast", torch.tanh, 2**13),

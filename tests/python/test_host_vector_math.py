@@ -72,6 +72,8 @@ UNARY: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
 APPROXIMATE: dict[str, tuple[Callable[[Tensor], Tensor], float]] = {
     "exp2": (torch.exp2, 2.0),
     "exp": (torch.exp, 2.0**8),
+    "expm1": (torch.expm1, 2.0**8),
+    "log1p": (torch.log1p, 2.0**6),
     "cosh": (torch.cosh, 2.0**8),
     "tanh": (torch.tanh, 2.0**9),
     "tanhFast": (torch.tanh, 2.0**13),

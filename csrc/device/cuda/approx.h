@@ -22,6 +22,27 @@ NVF_FN float exp(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::expm1
+// Near 0 four terms of the series, which is right to 2^-19; elsewhere as exact as exp, of which the
+// difference leaves an eighth: 2^-16 at worst. Ten instructions: CUDA's expm1f takes twenty-five.
+namespace nvf::approx {
+NVF_FN float expm1(float x) {
+  const float series = x * (1.0f + x * (0.5f + x * (0.166666667f + x * 0.0416666667f)));
+  return ::fabsf(x) < 0.125f ? series : nvf::approx::exp(x) - 1.0f;
+}
+} // namespace nvf::approx
+
+//@ piece nvf::approx::log1p
+// Likewise, five terms of the series or lg2.approx, which is right to 2^-22 near 1.
+namespace nvf::approx {
+NVF_FN float log1p(float x) {
+  const float series = x * (1.0f + x * (-0.5f + x * (0.333333333f + x * (-0.25f + x * 0.2f))));
+  float logarithm;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(1.0f + x));
+  return ::fabsf(x) < 0.0625f ? series : logarithm * 0.693147181f;
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::cosh
 // The mean of e^|x| and its reciprocal: as exact as exp.
 namespace nvf::approx {

@@ -24,6 +24,22 @@ NVF_FN float exp(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::expm1
+// The formula of cuda/approx.h.
+namespace nvf::approx {
+NVF_FN float expm1(float x) {
+  const float series = x * (1.0f + x * (0.5f + x * (0.166666667f + x * 0.0416666667f)));
+  return __builtin_fabsf(x) < 0.125f ? series : nvf::approx::exp(x) - 1.0f;
+}
+} // namespace nvf::approx
+
+//@ piece nvf::approx::log1p
+namespace nvf::approx {
+NVF_FN float log1p(float x) {
+  return nvf::log1p(x);
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::cosh
 namespace nvf::approx {
 NVF_FN float cosh(float x) {
