@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace nvfuser {
 
@@ -41,15 +42,19 @@ Order permutationBy(const Expr* e) {
   return {order.begin(), order.end()};
 }
 
-bool isReadByLibrary(const TensorView* tv) {
-  return std::ranges::any_of(tv->uses(),
-                             [](const Expr* e) { return e->kind() == ExprKind::LibraryOp; });
+// As it lies: by a library, or as a view that names its dimensions otherwise.
+bool isReadByRows(const TensorView* tv) {
+  return std::ranges::any_of(tv->uses(), [](const Expr* e) {
+    return e->kind() == ExprKind::LibraryOp || e->kind() == ExprKind::ReshapeOp ||
+           e->kind() == ExprKind::SqueezeOp || e->kind() == ExprKind::BroadcastOp;
+  });
 }
 
 } // namespace
 
 void orderIntermediates(Fusion* fusion) {
   std::unordered_map<const TensorView*, Order> known;
+  std::unordered_set<const TensorView*> permuted; // they have the order of before a permutation
   const auto order = [&](const TensorView* tv) -> const Order& {
     const auto [it, is_new] = known.try_emplace(tv);
     if (is_new) {
@@ -66,13 +71,18 @@ void orderIntermediates(Fusion* fusion) {
     auto* out = e->output(0)->as<TensorView>();
     const auto& logical = out->getLogicalDomain();
     if (out->isFusionOutput() || out->domain()->hasAllocation() ||
-        (out->hasRoot() && permutation.empty()) || isUpdatedInPlace(out) || isReadByLibrary(out) ||
-        !hasAllElements(out)) {
+        (out->hasRoot() && permutation.empty()) || isUpdatedInPlace(out) || !hasAllElements(out)) {
       continue;
     }
     // The first operand that has all elements decides.
     for (const TensorView* in : tensorInputs(e)) {
       if (const Order& found = order(in); !found.empty()) {
+        if (!permutation.empty() || permuted.count(in) != 0) {
+          if (isReadByRows(out)) {
+            break;
+          }
+          permuted.insert(out);
+        }
         TensorDomain::Ids memory;
         for (const size_t d : found) {
           const auto at = std::ranges::find(permutation, d) - permutation.begin();
