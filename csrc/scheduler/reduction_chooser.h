@@ -50,6 +50,7 @@ class ReductionChooser {
   bool isAlongShort(const TensorView* tv) const;
   int64_t shortWidth(const TensorView* tv);
   int64_t vectorByLines(int64_t widest);
+  int64_t vectorWithinColumns(int64_t widest) const;
   int64_t strideAlong(const TensorView* tv) const;
   void alignRows(int64_t narrow_bytes, int64_t fewest_vectors);
   bool isOneRow(const TensorView* tv) const;

@@ -193,6 +193,7 @@ void ReductionChooser::chooseVectors() {
   // far apart in what lies along short dimensions.
   limitVectors(any_short ? 1 : kElementsOfVector);
   limitVectors(vectorByLines(vector_));
+  limitVectors(vectorWithinColumns(vector_));
   const double bytes = analysis_.normalization
                            ? std::accumulate(bytes_of_set.begin(), bytes_of_set.end(), 0.0)
                            : *std::max_element(bytes_of_set.begin(), bytes_of_set.end());
@@ -221,6 +222,28 @@ int64_t ReductionChooser::vectorByLines(int64_t widest) {
   std::for_each(fusion_->inputs().begin(), fusion_->inputs().end(), add);
   std::for_each(fusion_->outputs().begin(), fusion_->outputs().end(), add);
   return analysis_.hasShortDims() ? widest : vectorOf(accesses, widest, machine_);
+}
+
+// Of sums of columns: what several neighbouring columns share is one element of a vector only if no
+// vector is part of two such groups.
+int64_t ReductionChooser::vectorWithinColumns(int64_t widest) const {
+  const auto& inputs = fusion_->inputs();
+  const bool any_shared = std::ranges::any_of(inputs, [&](const Val* v) {
+    const auto* tv = tryAs<TensorView>(v);
+    return tv != nullptr && analysis_.hasReducedDims(tv) && analysis_.differsByRow(tv) &&
+           analysis_.innermostDim(tv, false) < 0;
+  });
+  if (params_->fastest_dim || !any_shared || analysis_.hasShortDims()) {
+    return widest;
+  }
+  for (const Val* v : inputs) {
+    const auto* tv = tryAs<TensorView>(v);
+    const int64_t dim = tv == nullptr ? -1 : analysis_.innermostDim(tv, false);
+    while (dim >= 0 && info_.sizeOf(logicalIds(tv)[static_cast<size_t>(dim)]) % widest != 0) {
+      widest /= 2;
+    }
+  }
+  return widest;
 }
 
 // In elements, from one position to the next.
