@@ -2,7 +2,8 @@
 // What one kernel writes and another one reads has the order in memory that the operands had which
 // it is computed of, element by element: a kernel that reads images with their channels last writes
 // them so, and one that permutes what it computes writes it as it lies. (In a kernel that keeps it
-// to itself a tensor has no memory.)
+// to itself a tensor has no memory.) What is permuted stays as it is if it is read together with
+// inputs that lie in its new order.
 #include <preseg_passes/passes.h>
 
 #include <ir/exprs.h>
@@ -50,6 +51,38 @@ bool isReadByRows(const TensorView* tv) {
   });
 }
 
+// What it is converted or otherwise computed of, element by element and of nothing else.
+const TensorView* originOf(const TensorView* tv) {
+  const Expr* e = tv->definition();
+  while (e != nullptr && e->kind() == ExprKind::ElementwiseOp && tensorInputs(e).size() == 1) {
+    tv = tensorInputs(e).front();
+    e = tv->definition();
+  }
+  return tv;
+}
+
+// Something is computed, element by element, of it and of an input that lies in another order.
+bool meetsAnotherOrder(const TensorView* tv, const Order& order, int level = 0) {
+  constexpr int kMostLevels = 6;
+  return level < kMostLevels &&
+         std::ranges::any_of(
+             tv->uses(),
+             [&](const Expr* e) {
+               if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
+                 return false;
+               }
+               const auto inputs = tensorInputs(e);
+               return std::ranges::any_of(inputs,
+                                          [&](const TensorView* other) {
+                                            const TensorView* origin = originOf(other);
+                                            return other != tv && origin->isFusionInput() &&
+                                                   hasAllElements(origin) &&
+                                                   origin->domain()->memoryOrder() != order;
+                                          }) ||
+                      meetsAnotherOrder(e->output(0)->as<TensorView>(), order, level + 1);
+             });
+}
+
 } // namespace
 
 void orderIntermediates(Fusion* fusion) {
@@ -77,16 +110,18 @@ void orderIntermediates(Fusion* fusion) {
     // The first operand that has all elements decides.
     for (const TensorView* in : tensorInputs(e)) {
       if (const Order& found = order(in); !found.empty()) {
-        if (!permutation.empty() || permuted.count(in) != 0) {
-          if (isReadByRows(out)) {
-            break;
-          }
-          permuted.insert(out);
-        }
+        Order own;
         TensorDomain::Ids memory;
         for (const size_t d : found) {
           const auto at = std::ranges::find(permutation, d) - permutation.begin();
-          memory.push_back(logical.at(permutation.empty() ? d : static_cast<size_t>(at)));
+          own.push_back(permutation.empty() ? d : static_cast<size_t>(at));
+          memory.push_back(logical.at(own.back()));
+        }
+        if (!permutation.empty() || permuted.count(in) != 0) {
+          if (isReadByRows(out) || meetsAnotherOrder(out, own)) {
+            break;
+          }
+          permuted.insert(out);
         }
         out->setAllocationDomain(memory, true);
         break;

@@ -16,8 +16,8 @@ namespace {
 // More than so many are not compared with each other, so that planning stays linear.
 constexpr size_t kMostTries = 4;
 
-// The loops of a segment: dimensions of its widest reduction, or of its widest result in the order
-// of memory if nothing is reduced; which are reduced, and their sizes.
+// The loops of a segment: dimensions of what its widest reduction is of, or of its widest result if
+// nothing is reduced, in the order of memory; which are reduced, and their sizes.
 struct Pattern {
   SchedulerType scheduler = SchedulerType::None;
   std::vector<std::pair<bool, std::string>> dims = {};
@@ -26,6 +26,19 @@ struct Pattern {
 
 std::string sizeText(const Val* extent) {
   return extent->isConst() ? extent->toInlineString() : "#" + std::to_string(extent->name());
+}
+
+// The dimensions of a result in the order in which the operand has them.
+TensorDomain::Ids dimsInMemory(const TensorView* operand, const TensorDomain::Ids& dims) {
+  const std::vector<size_t> order = operand->domain()->memoryOrder();
+  if (order.size() != dims.size()) {
+    return dims;
+  }
+  TensorDomain::Ids out;
+  for (const size_t d : order) {
+    out.push_back(dims.at(d));
+  }
+  return out;
 }
 
 Pattern patternOf(const Segment& segment) {
@@ -38,7 +51,8 @@ Pattern patternOf(const Segment& segment) {
     }
     decltype(Pattern::dims) dims;
     for (const IterDomain* id :
-         reduces ? out->getLogicalDomain() : out->getMaybeAllocationDomain()) {
+         reduces ? dimsInMemory(e->input(0)->as<TensorView>(), out->getLogicalDomain())
+                 : out->getMaybeAllocationDomain()) {
       if (!id->isBroadcast()) {
         dims.emplace_back(id->isReduction(), sizeText(id->extent()));
       }
