@@ -225,7 +225,7 @@ class UniformComputer : public StatementRewriter {
         continue;
       }
       const bool moves = std::any_of(e->inputs().begin(), e->inputs().end(),
-                                     [&](const Val* in) { return readsWith(in, loop->index()); });
+                                     [&](const Val* in) { return !isEqualAlong(in, loop); });
       const TensorIndex* target = targetOf(e);
       if (moves || target == nullptr || !isKnown(target->view())) {
         return false;

@@ -91,6 +91,15 @@ TEST_F(IndependentReductions, OfDifferentExtentsStayApart) {
   EXPECT_FALSE(isOneReduction());
 }
 
+// One of them would be read across.
+TEST_F(IndependentReductions, OfTensorsInDifferentOrdersStayApart) {
+  TensorView* across = input({8, 16});
+  across->setAllocationDomain({across->axis(1), across->axis(0)}, true);
+  fusion_.addOutput(neg(sum(input({8, 16}), {0, 1})));
+  fusion_.addOutput(sum(across, {0, 1}));
+  EXPECT_EQ(cut(reductionsOnly).segments.size(), 3U);
+}
+
 TEST_F(IndependentReductions, OfUnknownExtentsStayApart) {
   fusion_.addOutput(sum(input({-1, 16}), {0}));
   fusion_.addOutput(sum(input({-1, 16}), {0}));

@@ -35,6 +35,10 @@ TEST_F(LowerUniformElements, ElementsOfAVector) {
      FOR j3 in iS11{4} extent 4:
 -      T2[j3] = Set( T1[j0], cache_op=Unspecified )
 +      T2[j3] = Set( T2[0], cache_op=Unspecified )
++    T3[0] = exp(T2[0]);
+     FOR j2 in iS11{4} extent 4:
+-      T3[j2] = exp(T2[j2]);
++      T3[j2] = Set( T3[0], cache_op=Unspecified )
 )");
 }
 
@@ -84,6 +88,32 @@ TEST_F(LowerUniformElements, VariablesOfALoop) {
 -      T3_l = ALLOCATE(local, size=1, dtype=float)
 -      T2[0] = Set( T1[j0], cache_op=Unspecified )
 -      T3[0] = exp(T2[0]);
+)");
+}
+
+// So is what is made of elements that are one value.
+TEST_F(LowerUniformElements, VariablesMadeOfEqualElements) {
+  TensorView* x = input({8, 4});
+  TensorView* loaded = set(broadcast(input({8}), {false, true}));
+  TensorView* made = exp(loaded);
+  TensorView* out = mul(x, made);
+  byFour(out);
+  inlineMost(std::vector<TensorView*>{made});
+  EXPECT_EQ(changes(), R"(
+   FOR j0 in iS12{8} extent 8:
++    T2[0] = Set( T1[j0], cache_op=Unspecified )
+     FOR j3 in iS13{4} extent 4:
+-      T2[j3] = Set( T1[j0], cache_op=Unspecified )
++      T2[j3] = Set( T2[0], cache_op=Unspecified )
++    T3[0] = Set( T2[0], cache_op=Unspecified )
+     FOR j2 in iS13{4} extent 4:
+-      T3[j2] = Set( T2[j2], cache_op=Unspecified )
++      T3[j2] = Set( T3[0], cache_op=Unspecified )
++    T4_l = ALLOCATE(local, size=1, dtype=float)
++    T4[0] = exp(T3[0]);
+     FOR j1 in iS13{4} extent 4:
+-      T4_l = ALLOCATE(local, size=1, dtype=float)
+-      T4[0] = exp(T3[j1]);
 )");
 }
 

@@ -30,6 +30,35 @@ outputs: t5
 )");
 }
 
+// A kernel writes them as it computes them.
+TEST_F(OrderIntermediates, PermutedOnesLieAsBefore) {
+  TensorView* columns = permute(exp(input({8, 5})), {1, 0});
+  fusion_.addOutput(sum(neg(columns), {1}));
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i8, i5] = exp(x0)
+t1 float32[i5, i8] of [i8, i5] @ [i8, i5] = Set(t0)
+t2 float32[i5, i8] @ [i8, i5] = neg(t1)
+t3 float32[i5, r8] = reduce add(t2)
+outputs: t3
+)");
+}
+
+TEST_F(OrderIntermediates, PermutedOnesThatMeetAnInputOfTheirOrderStay) {
+  TensorView* columns = permute(exp(input({8, 5})), {1, 0});
+  fusion_.addOutput(sum(mul(neg(columns), input({5, 8})), {1}));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(OrderIntermediates, PermutedOnesThatAreReshapedStay) {
+  TensorView* columns = permute(exp(input({8, 6})), {1, 0});
+  fusion_.addOutput(sum(reshape(columns, std::vector<int64_t>{2, 3, 8}), {1}));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(OrderIntermediates, OutputsStay) {
   fusion_.addOutput(neg(channelsLast()));
   const std::string before = text();

@@ -118,6 +118,14 @@ def test_blind_layers_are_right(tmp_path: Path) -> None:
     assert all("_rev" in row["error"] for row in rows if "error" in row)
 
 
+def test_fresh_layers_are_right(tmp_path: Path) -> None:
+    """Gates of one parameter, losses of images of three colours, updates of matrices, tokens."""
+    chosen = "xIELU,Charbonnier,Muon,Flux flow,TFT,batch-hard"
+    rows = rows_of_layers(tmp_path, chosen, "--set", "fresh")
+    assert len(rows) == 11
+    assert not [row for row in rows if "error" in row]
+
+
 def test_layers_in_other_forms_take_as_few_kernels() -> None:
     """Tokens that are flattened, heads that are split, dimensions of size 1; behind a product."""
     command = [sys.executable, FOLDER / "forms.py", "--only", "^MoE router 8|^Qwen3|^GPT-J"]

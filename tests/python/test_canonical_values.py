@@ -152,11 +152,13 @@ def test_chains(name: str) -> None:
     assert_within(actual, reference(x.double()), ulps)
 
 
+# Of dividends below 2^-100 GPUs have quotients within 3 (docs/lowering.md).
+QUOTIENT = 3 if DEVICE == "cuda" else 1
 BINARY: dict[str, tuple[Callable[..., Any], Callable[..., Tensor], float]] = {
     "x/sqrt(y)": (lambda o, x, y: o.div(x, o.sqrt(y)), lambda x, y: x / y.sqrt(), 3),
     "x/rsqrt(y)": (lambda o, x, y: o.div(x, o.rsqrt(y)), lambda x, y: x / (1 / y.sqrt()), 3),
     "x/(1/y)": (lambda o, x, y: o.div(x, o.reciprocal(y)), lambda x, y: x / (1 / y), 1),
-    "1/(x/y)": (lambda o, x, y: o.reciprocal(o.div(x, y)), lambda x, y: 1 / (x / y), 1),
+    "1/(x/y)": (lambda o, x, y: o.reciprocal(o.div(x, y)), lambda x, y: 1 / (x / y), QUOTIENT),
     "x--y": (lambda o, x, y: o.sub(x, o.neg(y)), lambda x, y: x + y, 0.5),
     "-x+y": (lambda o, x, y: o.add(o.neg(x), y), lambda x, y: y - x, 0.5),
     "-x*-y": (lambda o, x, y: o.mul(o.neg(x), o.neg(y)), lambda x, y: x * y, 0.5),

@@ -113,7 +113,7 @@ def test_initial_value() -> None:
 
 def test_other_dimensions() -> None:
     """Few lines are shared by threads, many neighbouring ones are not."""
-    few, many = values("cumsum", (300, 10)), values("cumsum", (20, 5000))
+    few, many = values("cumsum", (300, 10)), values("cumsum", (20, 20000))
     out, kernel = scanned("cumsum", few, 0)
     assert is_shared(kernel)
     expect(out, few.double().cumsum(0))
