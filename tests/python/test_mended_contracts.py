@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs of someone who knew only the contract found: values, and errors that were missing."""
+"""What programs written to the contract alone found: wrong values, and errors that were missing."""
 
 from __future__ import annotations
 
