@@ -62,25 +62,30 @@ const TensorView* originOf(const TensorView* tv) {
 }
 
 // Something is computed, element by element, of it and of an input that lies in another order.
-bool meetsAnotherOrder(const TensorView* tv, const Order& order, int level = 0) {
-  constexpr int kMostLevels = 6;
-  return level < kMostLevels &&
-         std::ranges::any_of(
-             tv->uses(),
-             [&](const Expr* e) {
-               if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
-                 return false;
-               }
-               const auto inputs = tensorInputs(e);
-               return std::ranges::any_of(inputs,
-                                          [&](const TensorView* other) {
-                                            const TensorView* origin = originOf(other);
-                                            return other != tv && origin->isFusionInput() &&
-                                                   hasAllElements(origin) &&
-                                                   origin->domain()->memoryOrder() != order;
-                                          }) ||
-                      meetsAnotherOrder(e->output(0)->as<TensorView>(), order, level + 1);
-             });
+bool meetsAnotherOrder(const TensorView* tv, const Order& order) {
+  constexpr size_t kMostVisited = 64;
+  std::vector<const TensorView*> visited{tv};
+  const auto lies_otherwise = [&](const TensorView* other) {
+    const TensorView* origin = originOf(other);
+    return origin->isFusionInput() && hasAllElements(origin) &&
+           origin->domain()->memoryOrder() != order;
+  };
+  for (size_t i = 0; i < visited.size() && i < kMostVisited; ++i) {
+    for (const Expr* e : visited[i]->uses()) {
+      if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
+        continue;
+      }
+      const auto inputs = tensorInputs(e);
+      if (std::ranges::any_of(inputs, lies_otherwise)) {
+        return true;
+      }
+      const auto* out = e->output(0)->as<TensorView>();
+      if (std::ranges::find(visited, out) == visited.end()) {
+        visited.push_back(out);
+      }
+    }
+  }
+  return false;
 }
 
 } // namespace

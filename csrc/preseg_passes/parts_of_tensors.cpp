@@ -182,8 +182,9 @@ std::optional<Part::Factors> separateFactors(std::vector<Part>& parts) {
   for (size_t f = 0; f < parts.front().factors.size(); ++f) {
     std::set<int64_t> taken;
     for (const Part& part : parts) {
-      if (f >= part.factors.size() ||
-          part.factors[f].taken.has_value() != parts.front().factors[f].taken.has_value()) {
+      const Part::Factor& first = parts.front().factors[f];
+      if (f >= part.factors.size() || part.factors[f].extent != first.extent ||
+          part.factors[f].taken.has_value() != first.taken.has_value()) {
         return std::nullopt;
       }
       taken.insert(part.factors[f].taken.value_or(0));

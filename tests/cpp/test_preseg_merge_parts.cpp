@@ -106,6 +106,15 @@ outputs: t0
 )");
 }
 
+TEST_F(MergeParts, SlicesOfDifferentWidthsStay) {
+  TensorView* x = input({4, 8});
+  EXPECT_EQ(merged({slice(x, {0, 0}, {4, 2}), slice(x, {0, 4}, {4, 8})}, 1), "the same");
+  EXPECT_EQ(merged({slice(x, {0, 4}, {4, 8}), slice(x, {0, 0}, {4, 2})}, 1), "the same");
+  EXPECT_EQ(
+      merged({slice(x, {0, 0}, {4, 4}), slice(x, {0, 4}, {4, 6}), slice(x, {0, 6}, {4, 8})}, 1),
+      "the same");
+}
+
 // Elements of a row would be read across.
 TEST_F(MergeParts, HalvesOfARowBetweenEachOtherStay) {
   TensorView* x = input({4, 6});
