@@ -107,14 +107,10 @@ class UniformComputer : public StatementRewriter {
     }
   }
 
+  // What a reduction or a scan among threads updates included.
   void noteWrites(const Expr* e) {
-    for (const Val* v : e->outputs()) {
-      if (const auto* element = tryAs<TensorIndex>(v)) {
-        differing_.insert(element->view());
-      }
-    }
-    if (const auto* copy = tryAs<BufferCopy>(e)) {
-      differing_.insert(copy->to());
+    for (const TensorView* tv : tensorAccessesOf(e).written) {
+      differing_.insert(tv);
     }
   }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import DEVICE
+from helpers import DEVICE, define
 from nvfuse_direct import DataType, FusionDefinition, ParallelType, explain
 
 P = ParallelType
@@ -109,6 +109,18 @@ def test_initial_value() -> None:
         fd.add_output(fd.ops.cumsum(fd.from_pytorch(x), 1, init=start))
     (out,) = fd.execute([x])
     expect(out, x.double().cumsum(1) + 2.5)
+
+
+def test_of_elements_that_are_one_value() -> None:
+    """What a scan writes over its operand is not one value any more."""
+    x = torch.full((1,), 5.0, device=DEVICE).expand(400)
+
+    def body(fd: FusionDefinition) -> None:
+        zeros = fd.ops.full([400], 0.0, DataType.Float)
+        fd.add_output(fd.ops.cumsum(fd.ops.add(fd.from_pytorch(x), zeros), 0))
+
+    (out,) = define(body).execute([x])
+    expect(out, x.double().cumsum(0))
 
 
 def test_other_dimensions() -> None:
