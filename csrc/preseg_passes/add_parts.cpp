@@ -80,7 +80,7 @@ class PartAdder : public Rewriter {
     auto* b = add->in(1)->as<TensorView>();
     if (TensorView* sum = sumOf(a, b, 0)) {
       replace(out, sum);
-    } else if (isMadeOfParts(uncast(a)) || isMadeOfParts(uncast(b))) {
+    } else if (isAnyMadeOfParts(a, b)) {
       of_stacks_ = true;
       sum = sumOf(a, b, 0);
       of_stacks_ = false;
@@ -111,10 +111,11 @@ class PartAdder : public Rewriter {
       TensorView* below = summed(in, level + 1);
       return below == in ? tv : uncast(recompute(tv, {below}));
     }
-    const bool is_sum =
-        e->op() == OpType::Add && e->in(1)->isTensor() &&
-        (isMadeOfParts(uncast(in)) || isMadeOfParts(uncast(e->in(1)->as<TensorView>())));
-    TensorView* sum = is_sum ? sumOf(in, e->in(1)->as<TensorView>(), level + 1) : nullptr;
+    if (e->op() != OpType::Add || !e->in(1)->isTensor()) {
+      return tv;
+    }
+    auto* other = e->in(1)->as<TensorView>();
+    TensorView* sum = isAnyMadeOfParts(in, other) ? sumOf(in, other, level + 1) : nullptr;
     return sum == nullptr ? tv : sum;
   }
 
@@ -222,13 +223,26 @@ class PartAdder : public Rewriter {
     return joined(sum, a);
   }
 
-  // It gives what is made of parts other dimensions or another type.
-  static bool isMadeOfParts(const TensorView* tv) {
+  // It is the result of such an operation, perhaps with other dimensions, or in another type.
+  static bool comesFrom(const TensorView* tv, ExprKind kind, bool in_any_type) {
     const Expr* e = tv->definition();
-    while (e != nullptr && e->kind() != ExprKind::CatOp) {
-      e = changesAlike(e, e) ? e->input(0)->definition() : nullptr;
+    while (e != nullptr && e->kind() != kind) {
+      const bool changes = changesAlike(e, e) && (in_any_type || movesElements(e));
+      e = changes ? e->input(0)->definition() : nullptr;
     }
     return e != nullptr;
+  }
+
+  static bool isMadeOfParts(const TensorView* tv) {
+    return comesFrom(tv, ExprKind::CatOp, /*in_any_type=*/true);
+  }
+
+  static bool isSliced(const TensorView* tv) {
+    return comesFrom(tv, ExprKind::SliceOp, /*in_any_type=*/false);
+  }
+
+  static bool isAnyMadeOfParts(TensorView* a, TensorView* b) {
+    return isMadeOfParts(uncast(a)) || isMadeOfParts(uncast(b));
   }
 
   // Of known sizes; empty if they are not, or single elements are stacks themselves and must not
@@ -276,15 +290,6 @@ class PartAdder : public Rewriter {
     return constant.has_value() && constant->constant == 0 && !std::signbit(constant->constant);
   }
 
-  // It is a slice, perhaps with other dimensions.
-  static bool isSliced(const TensorView* tv) {
-    const Expr* e = tv->definition();
-    while (e != nullptr && e->kind() != ExprKind::SliceOp) {
-      e = movesElements(e) && changesAlike(e, e) ? e->input(0)->definition() : nullptr;
-    }
-    return e != nullptr;
-  }
-
   // With a zero added to it, to the parts of what is made of parts, in stacks of stacks to all of
   // what it is a part of.
   TensorView* withoutSignOfZero(TensorView* tv, int level) {
@@ -295,12 +300,14 @@ class PartAdder : public Rewriter {
       return of_parts;
     }
     TensorView*& result = without_sign_[tv];
-    if (result == nullptr && of_stacks_ && isSliced(tv) && level <= kMostLevels) {
+    if (result != nullptr) {
+      return result;
+    }
+    if (of_stacks_ && isSliced(tv) && level <= kMostLevels) {
       std::vector<Val*> inputs = tv->definition()->inputs();
       inputs.front() = withoutSignOfZero(inputs.front()->as<TensorView>(), level + 1);
-      return without_sign_[tv] = recompute(tv, inputs);
-    }
-    if (result == nullptr) {
+      result = recompute(tv, inputs);
+    } else {
       TensorView* sum = add(tv, IrBuilder::create<Val>(0.0, DataType::Double));
       result = sum->dtype() == tv->dtype() ? sum : castOp(tv->dtype(), sum);
     }

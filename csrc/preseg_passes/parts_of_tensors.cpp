@@ -318,7 +318,10 @@ std::optional<Part> PartFinder::joinedBy(const CatOp* cat) {
 
 Part PartFinder::partOfInput(TensorView* tv) {
   const Expr* e = tv->definition();
-  switch (e == nullptr ? ExprKind::FullOp : e->kind()) {
+  if (e == nullptr) {
+    return {};
+  }
+  switch (e->kind()) {
     case ExprKind::CatOp:
       return joinedBy(static_cast<const CatOp*>(e)).value_or(Part());
     case ExprKind::SliceOp:

@@ -530,12 +530,10 @@ class ReductionSchedule {
 
   // What the rows of a thread share is computed once for them, where it is read for each.
   bool isSharedByRows(const TensorView* tv) const {
-    const auto lacks_rows = [&](const TensorView* each) {
-      return analysis_.hasReducedDims(each) && analysis_.innermostDim(each, false) < 0;
-    };
-    return params_.fastest_dim && params_.unroll_factor_iter_dom > 1 && lacks_rows(tv) &&
+    return params_.fastest_dim && params_.unroll_factor_iter_dom > 1 &&
+           analysis_.isSharedByNeighbours(tv) &&
            std::ranges::any_of(tv->uses(), [&](const Expr* use) {
-             return !lacks_rows(use->output(0)->as<TensorView>());
+             return !analysis_.isSharedByNeighbours(use->output(0)->as<TensorView>());
            });
   }
 

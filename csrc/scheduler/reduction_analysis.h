@@ -128,6 +128,10 @@ class ReductionAnalysis {
   bool isOneOfVector(const TensorView* tv) const {
     return fastest_dim && hasReducedDims(tv) && innermostDim(tv, true) < 0;
   }
+  // It has the elements of a row, or some, and neighbouring rows read the same ones.
+  bool isSharedByNeighbours(const TensorView* tv) const {
+    return hasReducedDims(tv) && innermostDim(tv, false) < 0;
+  }
   // Innermost in memory first: the tensor's dimensions that run along the reference's (from its
   // innermost reduced dimension, or iterated one if `along_reduced` is false) and are contiguous.
   std::vector<IterDomain*> contiguousRun(const TensorView* tv, bool along_reduced) const;

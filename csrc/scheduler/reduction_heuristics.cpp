@@ -230,8 +230,7 @@ int64_t ReductionChooser::vectorWithinColumns(int64_t widest) const {
   const auto& inputs = fusion_->inputs();
   const bool any_shared = std::ranges::any_of(inputs, [&](const Val* v) {
     const auto* tv = tryAs<TensorView>(v);
-    return tv != nullptr && analysis_.hasReducedDims(tv) && analysis_.differsByRow(tv) &&
-           analysis_.innermostDim(tv, false) < 0;
+    return tv != nullptr && analysis_.isSharedByNeighbours(tv) && analysis_.differsByRow(tv);
   });
   if (params_->fastest_dim || !any_shared || analysis_.hasShortDims()) {
     return widest;
@@ -404,7 +403,7 @@ void ReductionChooser::chooseInner() {
 void ReductionChooser::shareRows() {
   const bool are_shared = std::ranges::all_of(fusion_->inputs(), [&](const Val* v) {
     const auto* tv = tryAs<TensorView>(v);
-    return tv == nullptr || !analysis_.hasReducedDims(tv) || analysis_.innermostDim(tv, false) < 0;
+    return tv == nullptr || !analysis_.hasReducedDims(tv) || analysis_.isSharedByNeighbours(tv);
   });
   if (are_shared && !params_->align_rows && !analysis_.hasShortDims() &&
       kept_ >= kRowsOfThread * machine_.sms * machine_.fewThreads()) {
