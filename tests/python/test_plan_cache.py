@@ -18,12 +18,17 @@ DEVICE = os.environ.get("NVFUSER_TEST_DEVICE", "cpu")
 on_host = pytest.mark.skipif(DEVICE != "cpu", reason="watches the host compiler")
 
 # Stands for the host compiler. Each call leaves a line in the file `log`. The call that finds the
-# file `hold` takes it away and waits until the file `held` that it becomes is removed.
+# file `hold` takes it away, waits until the file `held` that it becomes is removed, and leaves the
+# file `released` when it is done.
 COMPILER = """\
 #!/bin/sh
 case "$*" in *nvfuser*) echo compile >> "{folder}/log";; esac
 if mv "{folder}/hold" "{folder}/held" 2>/dev/null; then
   while [ -e "{folder}/held" ]; do sleep 0.02; done
+  g++ "$@"
+  status=$?
+  touch "{folder}/released"
+  exit $status
 fi
 exec g++ "$@"
 """
@@ -695,9 +700,14 @@ def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path, kill: i
     process = start_and_wait_for_the_compiler(folder)
     process.send_signal(kill)
     process.wait()
-    (folder / "held").unlink()
     temporary = folder / "temporary"
     assert list(temporary.iterdir()) != []
+    # The compiler goes on without the process, and writes into the folder until it is done.
+    (folder / "held").unlink()
+    end = time.monotonic() + 100
+    while not (folder / "released").exists():
+        assert time.monotonic() < end
+        time.sleep(0.02)
     namespace = os.stat("/proc/self/ns/pid").st_ino
     alive = temporary / f"nvfuser-{namespace}-{os.getpid()}-x"
     other = temporary / "nvfuser-1-999999-x"  # of another container
