@@ -17,6 +17,18 @@ bool isPartialReduction(const TensorView* tv) {
          tv->definition()->kind() == ExprKind::ReductionOp;
 }
 
+std::optional<RowSizes> constantRowSizes(const TensorView* sum) {
+  RowSizes out{1, 1};
+  for (const IterDomain* id : sum->getMaybeRootDomain()) {
+    const Val* extent = id->getMaybeExpandedExtent();
+    if (!extent->isConstInt()) {
+      return std::nullopt;
+    }
+    (id->isReduction() ? out.rows : out.columns) *= extent->intValue();
+  }
+  return out;
+}
+
 ReducedAndKept dimsOf(const TensorView* tv, const IdGraph& graph) {
   ReducedAndKept out;
   for (const IterDomain* id : tv->getLogicalDomain()) {
@@ -158,29 +170,38 @@ std::vector<ReductionOp*> columnReductions(Fusion* fusion, IdGraph& graph) {
 namespace {
 
 // What kernels may compute together: operations between libraries, and those that read one input
-// which has the rows.
+// which has the rows. What no such input leads to, as cosines that heads share, joins nothing: each
+// kernel that reads it computes it.
 class Regions {
  public:
   template <class HasRows>
   Regions(const Fusion* fusion, HasRows has_rows) {
     for (const Val* in : fusion->inputs()) {
+      if (!in->isTensor() || !has_rows(in->as<TensorView>())) {
+        continue;
+      }
       const Expr* reader = nullptr;
-      for (const Expr* use : in->isTensor() && has_rows(in->as<TensorView>())
-                                 ? fusion->liveUses(in)
-                                 : std::vector<Expr*>{}) {
+      for (const Expr* use : fusion->liveUses(in)) {
         if (use->kind() != ExprKind::LibraryOp) {
           reader = reader == nullptr ? use : reader;
           join(use, reader);
         }
+        of_rows_.insert(use);
       }
     }
     for (const Expr* e : fusion->exprs()) {
-      for (const Val* in : e->inputs()) {
-        const Expr* maker = in->isTensor() ? in->definition() : nullptr;
-        const bool is_cut = maker == nullptr || maker->kind() == ExprKind::LibraryOp ||
+      for (const TensorView* in : tensorInputs(e)) {
+        const Expr* maker = in->definition();
+        if (maker == nullptr) {
+          continue;
+        }
+        const bool is_cut = maker->kind() == ExprKind::LibraryOp ||
                             e->kind() == ExprKind::LibraryOp ||
                             (in->isFusionOutput() && !fusion->isReturned(in));
-        if (!is_cut) {
+        if (is_cut || of_rows_.count(maker) != 0 || has_rows(in)) {
+          of_rows_.insert(e);
+        }
+        if (!is_cut && of_rows_.count(maker) != 0) {
           join(e, maker);
         }
       }
@@ -193,12 +214,36 @@ class Regions {
     return known == e ? e : known = first(known);
   }
 
+  // In the order of the fusion, with what each computes for itself.
+  std::unordered_map<const Expr*, std::vector<const Expr*>> exprs(const Fusion* fusion) {
+    std::unordered_map<const Expr*, std::vector<const Expr*>> out;
+    std::unordered_map<const Expr*, std::set<const Expr*>> regions_of;
+    const std::vector<Expr*>& all = fusion->exprs();
+    for (auto e = all.rbegin(); e != all.rend(); ++e) {
+      std::set<const Expr*>& own = regions_of[*e];
+      own.insert(first(*e));
+      for (const Expr* region : own) {
+        out[region].push_back(*e);
+      }
+      for (const TensorView* in : tensorInputs(*e)) {
+        if (in->definition() != nullptr && of_rows_.count(in->definition()) == 0) {
+          regions_of[in->definition()].insert(own.begin(), own.end());
+        }
+      }
+    }
+    for (auto& [region, exprs] : out) {
+      std::reverse(exprs.begin(), exprs.end());
+    }
+    return out;
+  }
+
  private:
   void join(const Expr* a, const Expr* b) {
     first_of_[first(a)] = first(b);
   }
 
   std::unordered_map<const Expr*, const Expr*> first_of_;
+  std::unordered_set<const Expr*> of_rows_;
 };
 
 // Whether no reduction of rows depends on another one, and none has several results.
@@ -277,10 +322,7 @@ std::vector<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
       return std::ranges::includes(own, dims.reduced) && std::ranges::includes(own, dims.kept);
     });
   });
-  std::unordered_map<const Expr*, std::vector<const Expr*>> exprs_of;
-  for (const Expr* e : fusion->exprs()) {
-    exprs_of[regions.first(e)].push_back(e);
-  }
+  const auto exprs_of = regions.exprs(fusion);
   std::vector<const Expr*> found;
   std::unordered_map<const Expr*, std::vector<const ReductionOp*>> columns_of;
   for (const ReductionOp* op : columns) {
@@ -292,7 +334,7 @@ std::vector<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
   }
   std::vector<RowsAndColumns> out;
   for (const Expr* region : found) {
-    out.push_back(rowsAndColumnsOf(exprs_of[region], columns_of[region], row_dims, graph));
+    out.push_back(rowsAndColumnsOf(exprs_of.at(region), columns_of[region], row_dims, graph));
   }
   return out;
 }

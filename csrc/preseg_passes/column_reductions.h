@@ -5,7 +5,9 @@
 
 #include <fusion.h>
 #include <id_model/id_graph.h>
+#include <preseg_passes/rewrites.h>
 
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -14,6 +16,9 @@ namespace nvfuser {
 // A reduction over the rows of each of several groups of them: its root is [rows..., columns...],
 // its logical domain [groups, columns..., rows of a group].
 bool isPartialReduction(const TensorView* tv);
+
+// Of a sum of columns, or a partial one. Nothing if they are no constants.
+std::optional<RowSizes> constantRowSizes(const TensorView* sum);
 
 // Extents of what is reduced both by rows and by columns.
 struct RowsAndColumns {

@@ -2,6 +2,7 @@
 #include <preseg_passes/parts_of_tensors.h>
 
 #include <ir/exprs.h>
+#include <ir/op_traits.h>
 #include <ops/shape_internal.h>
 #include <preseg_passes/rewriter.h>
 
@@ -28,8 +29,22 @@ Part::Factors Part::orderOfAll() const {
   for (const Factors& dim : dims) {
     order.insert(order.end(), dim.begin(), dim.end());
   }
-  const bool is_all = !order.empty() && order.size() == factors.size();
+  const bool is_all = !order.empty() && order.size() == factors.size() &&
+                      std::ranges::none_of(factors, &Factor::repeats);
   return is_all && order.back() + 1 == order.size() ? order : Factors();
+}
+
+bool Part::isAll() const {
+  size_t next = 0;
+  const auto ids = source == nullptr ? std::vector<IterDomain*>() : logicalIds(source);
+  const bool has_dims =
+      ids.size() == dims.size() &&
+      std::equal(ids.begin(), ids.end(), dims.begin(), [&](const IterDomain* id, const Factors& dim) {
+        return constInt(id->extent()) == productOf(extentsOf(dim)) &&
+               std::ranges::all_of(dim, [&](size_t f) { return f == next++; });
+      });
+  return has_dims && source != nullptr && next == factors.size() &&
+         std::ranges::none_of(factors, &Factor::repeats);
 }
 
 namespace {
@@ -41,7 +56,7 @@ void splitFactor(Part& part, size_t f, const Extents& into) {
   int64_t inner = old.extent;
   for (const int64_t extent : into) {
     inner /= extent;
-    pieces.push_back({extent});
+    pieces.push_back({extent, std::nullopt, old.repeats});
     if (old.taken.has_value()) {
       pieces.back().taken = *old.taken / inner % extent;
     }
@@ -85,11 +100,26 @@ std::optional<size_t> leadingFactors(Part& part, size_t dim, int64_t extent) {
   return extent == 1 ? std::optional(part.dims[dim].size()) : std::nullopt;
 }
 
+// Repetitions of which one is taken are none.
+void dropTakenRepetitions(Part& part) {
+  for (size_t f = part.factors.size(); f-- > 0;) {
+    if (!part.factors[f].repeats || !part.factors[f].taken.has_value()) {
+      continue;
+    }
+    part.factors.erase(part.factors.begin() + static_cast<int64_t>(f));
+    for (Part::Factors& dim : part.dims) {
+      for (size_t& g : dim) {
+        g -= g > f ? 1 : 0;
+      }
+    }
+  }
+}
+
 // One of equal ranges that a dimension is split into, or all of it.
-bool take(Part& part, const SliceOp* slice) {
+bool take(Part& part, const std::vector<Val*>& starts, const std::vector<Val*>& stops) {
   for (size_t d = 0; d < part.dims.size(); ++d) {
-    const auto start = constInt(slice->starts()[d]);
-    const auto stop = constInt(slice->stops()[d]);
+    const auto start = constInt(starts[d]);
+    const auto stop = constInt(stops[d]);
     const int64_t extent = productOf(part.extentsOf(part.dims[d]));
     if (start == 0 && stop == extent) {
       continue;
@@ -110,6 +140,23 @@ bool take(Part& part, const SliceOp* slice) {
       number /= factor.extent;
     }
     dim.erase(dim.begin(), dim.begin() + static_cast<int64_t>(*leading));
+  }
+  dropTakenRepetitions(part);
+  return true;
+}
+
+// Dimensions of size 1 become several equal elements.
+bool repeatAs(Part& part, const std::vector<IterDomain*>& expanded) {
+  for (size_t d = 0; d < part.dims.size(); ++d) {
+    const auto extent = constInt(expanded[d]->getMaybeExpandedExtent());
+    if (!extent.has_value() || *extent < 1 || (*extent > 1 && part.dims[d].empty() &&
+                                               !expanded[d]->isBroadcast())) {
+      return false;
+    }
+    if (part.dims[d].empty() && *extent > 1) {
+      part.dims[d].push_back(part.factors.size());
+      part.factors.push_back({*extent, std::nullopt, true});
+    }
   }
   return true;
 }
@@ -144,7 +191,7 @@ bool reshapeTo(Part& part, const std::vector<IterDomain*>& into) {
   }
   part.dims = {all};
   for (const IterDomain* id : into) {
-    const auto extent = constInt(id->extent());
+    const auto extent = constInt(id->getMaybeExpandedExtent());
     // What is left is the last of the dimensions, so that a split renumbers all of them.
     const auto leading = extent.has_value() && *extent > 0
                              ? leadingFactors(part, part.dims.size() - 1, *extent)
@@ -304,6 +351,13 @@ const Part& PartFinder::partOf(TensorView* tv) {
   return parts_[tv] = std::move(part);
 }
 
+std::optional<Part> PartFinder::partOf(TensorView* tv, const std::vector<Val*>& starts,
+                                       const std::vector<Val*>& stops) {
+  Part part = partOf(tv);
+  return part.source != nullptr && take(part, starts, stops) ? std::optional(std::move(part))
+                                                             : std::nullopt;
+}
+
 std::optional<Part> PartFinder::joinedBy(const CatOp* cat) {
   std::vector<Part> parts;
   for (TensorView* in : ops_utils::joinedBy(cat)) {
@@ -318,14 +372,19 @@ std::optional<Part> PartFinder::joinedBy(const CatOp* cat) {
 
 Part PartFinder::partOfInput(TensorView* tv) {
   const Expr* e = tv->definition();
-  if (e == nullptr) {
+  if (e == nullptr || isBoundary(e)) {
     return {};
   }
   switch (e->kind()) {
     case ExprKind::CatOp:
       return joinedBy(static_cast<const CatOp*>(e)).value_or(Part());
     case ExprKind::SliceOp:
-      return viewedPart(e, [&](Part& part) { return take(part, static_cast<const SliceOp*>(e)); });
+      return viewedPart(e, [&](Part& part) {
+        const auto* slice = static_cast<const SliceOp*>(e);
+        return take(part, slice->starts(), slice->stops());
+      });
+    case ExprKind::ExpandOp:
+      return viewedPart(e, [&](Part& part) { return repeatAs(part, logicalIds(tv)); });
     case ExprKind::SqueezeOp:
       return viewedPart(
           e, [&](Part& part) { return leaveOut(part, static_cast<const SqueezeOp*>(e)); });
@@ -335,7 +394,9 @@ Part PartFinder::partOfInput(TensorView* tv) {
     case ExprKind::ReshapeOp:
       return viewedPart(e, [&](Part& part) { return reshapeTo(part, logicalIds(tv)); });
     case ExprKind::LoadStoreOp:
-      return viewedPart(e, [&](Part& part) { return permuteBy(part, permutationOf(e)); });
+      return viewedPart(e, [&](Part& part) {
+        return (!tv->hasRoot() && isPlainCopy(e)) || permuteBy(part, permutationOf(e));
+      });
     default:
       return {};
   }

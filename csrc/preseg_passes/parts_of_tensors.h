@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Which part of another tensor one is, through slices, stacks, reshapes and permutations: an index
-// map of factors of dimensions.
+// Which part of another tensor one is, through slices, stacks, reshapes, permutations and
+// expansions: an index map of factors of dimensions.
 #pragma once
 
 #include <ir/exprs.h>
@@ -22,19 +22,23 @@ struct Part {
   struct Factor {
     int64_t extent = 0;
     std::optional<int64_t> taken = std::nullopt;
+    bool repeats = false; // of no dimension: all its elements are the same part of the source
 
     bool operator==(const Factor& other) const = default;
   };
   using Factors = std::vector<size_t>; // slowest first
 
   TensorView* source = nullptr;
-  std::vector<Factor> factors = {}; // of the source's dimensions, slowest first
+  // Of the source's dimensions, slowest first, and then those that repeat what these are.
+  std::vector<Factor> factors = {};
   std::vector<Factors> dims = {};   // of the part; without factors of size 1
 
   Extents extentsOf(const Factors& some) const;
-  // All factors in the order of the dimensions, where nothing of the source is missing and its
-  // innermost elements are neighbours still. Otherwise empty.
+  // All factors in the order of the dimensions, where nothing of the source is missing, nothing is
+  // there twice, and its innermost elements are neighbours still. Otherwise empty.
   Factors orderOfAll() const;
+  // It is the source itself.
+  bool isAll() const;
 };
 
 // Remembers what it found: while it is asked, definitions of tensors stay as they are.
@@ -42,6 +46,9 @@ class PartFinder {
  public:
   // Of itself, if it is no part of anything; no source if sizes are not known.
   const Part& partOf(TensorView* tv);
+  // What a slice of the tensor would be; null if that is no part.
+  std::optional<Part> partOf(TensorView* tv, const std::vector<Val*>& starts,
+                             const std::vector<Val*>& stops);
   // What is put side by side, as one part. Null if it is none.
   std::optional<Part> joinedBy(const CatOp* cat);
 

@@ -9,6 +9,13 @@
 
 namespace nvfuser {
 
+// Rows that are reduced, and whose columns are: how many there are, and elements of one.
+struct RowSizes {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  auto operator<=>(const RowSizes&) const = default;
+};
+
 struct Rewrites {
   // Of partial_sums: each launch chooses the number.
   static constexpr int64_t kAnyNumber = -1;
@@ -26,14 +33,15 @@ struct Rewrites {
   // The rows of a group lie next to each other; otherwise groups take so many of them in turn.
   bool neighbouring_rows = false;
   int64_t rows_at_once = 1;
-  // Of reductions of so many columns, a constant, that have other groups than partial_sums and
-  // rows_at_once say: a block, or a model region, has norms of several widths.
+  // Of columns of so many rows, constants (constantRowSizes), that have other groups than
+  // partial_sums and rows_at_once say: a block, or a model region, has norms of several widths and
+  // of several numbers of tokens.
   struct Groups {
     int64_t count = 0;
     int64_t rows_at_once = 1;
     bool operator==(const Groups&) const = default;
   };
-  std::map<int64_t, Groups> groups_of_columns;
+  std::map<RowSizes, Groups> groups_of;
   // A bit for each scatter, in their order, that updates memory which another kernel has filled.
   uint64_t scatters_in_place = 0;
   // A bit for each topk that reductions can compute (generatableTopKs), in their order: it is.

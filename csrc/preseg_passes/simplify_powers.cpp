@@ -2,10 +2,10 @@
 // Powers, roots, reciprocals and quotients of real numbers as the cheapest operations that compute
 // them. A power with a small integral or half-integral exponent is a product of its base, its root
 // and its reciprocal; of two such operations one after the other one is left where a single one
-// computes both, and 2^(x * log2(e)) is e^x; the exponential of a log-softmax is the softmax; a
-// quotient whose divisor is a root becomes a product with the reciprocal root, which is computed
-// before the divisor's broadcast: the root of a number is never so small or so large that its
-// reciprocal overflows.
+// computes both, 2^(x * log2(e)) is e^x, and pow(2, x) is exp2(x); the exponential of a log-softmax
+// is the softmax; a quotient whose divisor is a root becomes a product with the reciprocal root,
+// which is computed before the divisor's broadcast: the root of a number is never so small or so
+// large that its reciprocal overflows.
 //
 // Zeros, infinities and NaN give what they gave. What is rounded less often or later may differ in
 // the last places, and where a reciprocal overflowed on the way the result is what it should be
@@ -273,7 +273,27 @@ class PowerSimplifier : public Rewriter {
 
   // ---- pow
 
+  // Of 2, and of what 2 to a power of two is (4, 1/16, but not 8): no product is rounded.
+  TensorView* powerOfTwoOf(const ElementwiseOp* op) {
+    const auto base = realConstant(op->in(0));
+    Val* x = op->in(1);
+    if (!base.has_value() || *base <= 0 || *base == 1 || !x->isTensor() ||
+        !isFloatingPoint(x->dtype()) || x->dtype() != out_->dtype()) {
+      return nullptr;
+    }
+    const double factor = std::log2(*base);
+    int exponent = 0;
+    if (std::exp2(factor) != *base || std::abs(std::frexp(factor, &exponent)) != 0.5) {
+      return nullptr;
+    }
+    return made(OpType::Exp2,
+                {factor == 1 ? x : made(OpType::Mul, {x, constantOf(factor, x->dtype())})});
+  }
+
   TensorView* powerOf(const ElementwiseOp* op) {
+    if (TensorView* power = powerOfTwoOf(op)) {
+      return power;
+    }
     const auto exponent = realConstant(op->in(1));
     const DataType dtype = op->out()->dtype();
     if (!exponent.has_value() || !op->in(0)->isTensor() || isComplex(dtype)) {

@@ -4,7 +4,7 @@
 // rows that were normalized, cat(-y[d / 2:], y[:d / 2]) with y = x * rsqrt(mean(x * x)), is then
 // computed of two parts of x in the kernel that reduces x, where y itself would have to be written
 // before anything else could read it at other places. A part of a count counts from another number
-// on, and a part of a stack is what was stacked.
+// on, a part of a stack is what was stacked, and one of several repetitions is what is repeated.
 #include <preseg_passes/passes.h>
 
 #include <ir/builder.h>
@@ -15,6 +15,7 @@
 #include <ops/shape.h>
 #include <ops/shape_internal.h>
 #include <ops/utils.h>
+#include <preseg_passes/parts_of_tensors.h>
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
@@ -98,7 +99,7 @@ class SlicePusher {
         continue;
       }
       std::vector<TensorView*> tensors;
-      for (const Part& part : found->second) {
+      for (const Taken& part : found->second) {
         tensors.push_back(part.tv);
       }
       computeAs(whole, cat(tensors, static_cast<int64_t>(*dim)));
@@ -106,17 +107,17 @@ class SlicePusher {
   }
 
  private:
-  struct Part {
+  struct Taken {
     TensorView* tv = nullptr;
     Ranges ranges = {};
   };
 
   // Sorts the parts, none of which is all of the tensor, and drops those that are there twice. The
   // dimension along which they are then all of it.
-  static std::optional<size_t> sideBySide(const TensorView* whole, std::vector<Part>& parts) {
+  static std::optional<size_t> sideBySide(const TensorView* whole, std::vector<Taken>& parts) {
     const Ids dims = logicalIds(whole);
     std::optional<size_t> along;
-    for (const Part& part : parts) {
+    for (const Taken& part : parts) {
       for (size_t d = 0; d < dims.size(); ++d) {
         const Range& r = part.ranges[d];
         if (r.size == nullptr) {
@@ -128,13 +129,13 @@ class SlicePusher {
         along = d;
       }
     }
-    const auto range = [&](const Part& part) -> const Range& { return part.ranges[*along]; };
-    std::ranges::sort(parts, {}, [&](const Part& part) { return range(part).start->intValue(); });
+    const auto range = [&](const Taken& part) -> const Range& { return part.ranges[*along]; };
+    std::ranges::sort(parts, {}, [&](const Taken& part) { return range(part).start->intValue(); });
     parts.erase(std::unique(parts.begin(), parts.end(),
-                            [](const Part& a, const Part& b) { return a.tv == b.tv; }),
+                            [](const Taken& a, const Taken& b) { return a.tv == b.tv; }),
                 parts.end());
     int64_t end = 0;
-    for (const Part& part : parts) {
+    for (const Taken& part : parts) {
       if (range(part).start->intValue() != end) {
         return std::nullopt;
       }
@@ -272,7 +273,7 @@ class SlicePusher {
   }
 
   // Of what is stacked: the part that is taken, and what is taken of that.
-  static std::optional<Part> takenOfStack(const Expr* e, const Ranges& ranges) {
+  static std::optional<Taken> takenOfStack(const Expr* e, const Ranges& ranges) {
     const auto* cat = tryAs<CatOp>(e);
     if (cat == nullptr) {
       return std::nullopt;
@@ -281,23 +282,39 @@ class SlicePusher {
     const Range& taken = ranges[dim];
     const bool is_one =
         taken.size != nullptr && taken.size->isOneInt() && taken.start->isConstInt();
-    Part part{is_one ? stackedAt(cat, taken.start->intValue()) : nullptr, ranges};
+    Taken part{is_one ? stackedAt(cat, taken.start->intValue()) : nullptr, ranges};
     part.ranges[dim] = {};
     return part.tv == nullptr ? std::nullopt : std::optional(std::move(part));
   }
 
-  // All that would be sliced is an input, or a constant, or stacked.
-  bool reaches(const TensorView* tv, const Ranges& ranges) {
+  // What such a part repeats none of and is all of; null if there is none.
+  TensorView* repeatedAs(TensorView* tv, const Ranges& ranges) {
+    const Expr* e = tv->definition();
+    if (e == nullptr || e->kind() != ExprKind::ReshapeOp) {
+      return nullptr;
+    }
+    std::vector<Val*> starts;
+    std::vector<Val*> stops;
+    startsAndStops(tv, ranges, starts, stops);
+    const std::optional<Part> part = finder_.partOf(tv, starts, stops);
+    return part.has_value() && part->source != tv && part->isAll() ? part->source : nullptr;
+  }
+
+  // All that would be sliced is an input, or a constant, or stacked, or repeated.
+  bool reaches(TensorView* tv, const Ranges& ranges) {
     if (tv->isFusionInput()) {
       return !tv->isCpuScalar();
     }
-    const Expr* e = tv->definition();
+    Expr* e = tv->definition();
     if (through_slices_ && e != nullptr && e->kind() == ExprKind::SliceOp) {
       const std::optional<Ranges> of_source = rangesOfSource(tv, ranges);
       return of_source.has_value() && reaches(e->input(0)->as<TensorView>(), *of_source);
     }
-    if (const std::optional<Part> part = takenOfStack(e, ranges)) {
+    if (const std::optional<Taken> part = takenOfStack(e, ranges)) {
       return takesAll(part->ranges) || reaches(part->tv, part->ranges);
+    }
+    if (repeatedAs(tv, ranges) != nullptr) {
+      return true;
     }
     if (e == nullptr || !isSupported(e)) {
       return false;
@@ -308,7 +325,7 @@ class SlicePusher {
     if (reached_.size() > kMostOperations) {
       return false;
     }
-    for (const Val* v : e->inputs()) {
+    for (Val* v : e->inputs()) {
       if (!v->isTensor() || v->as<TensorView>()->getLogicalDomain().empty()) {
         continue;
       }
@@ -327,8 +344,11 @@ class SlicePusher {
     if (!tv->isFusionInput() && tv->definition()->kind() == ExprKind::SliceOp) {
       return sliced(tv->definition()->input(0)->as<TensorView>(), *rangesOfSource(tv, ranges));
     }
-    if (const std::optional<Part> part = takenOfStack(tv->definition(), ranges)) {
+    if (const std::optional<Taken> part = takenOfStack(tv->definition(), ranges)) {
       return sliced(part->tv, part->ranges);
+    }
+    if (TensorView* repeated = repeatedAs(tv, ranges)) {
+      return repeated;
     }
     TensorView*& known = sliced_[{tv, ranges}];
     if (known == nullptr) {
@@ -338,17 +358,27 @@ class SlicePusher {
     return known;
   }
 
-  static TensorView* slicedInput(TensorView* tv, const Ranges& ranges) {
+  static void startsAndStops(const TensorView* tv, const Ranges& ranges, std::vector<Val*>& starts,
+                             std::vector<Val*>& stops) {
     const Ids dims = logicalIds(tv);
-    std::vector<Val*> starts;
-    std::vector<Val*> stops;
-    std::vector<Val*> sizes;
-    ops_utils::DecidedTypes types;
     for (size_t d = 0; d < dims.size(); ++d) {
       const Range& r = ranges[d];
       const bool all = r.size == nullptr;
       starts.push_back(all ? tv->container()->zeroVal() : r.start);
       stops.push_back(all ? dims[d]->getMaybeExpandedExtent() : r.stop);
+    }
+  }
+
+  static TensorView* slicedInput(TensorView* tv, const Ranges& ranges) {
+    const Ids dims = logicalIds(tv);
+    std::vector<Val*> starts;
+    std::vector<Val*> stops;
+    startsAndStops(tv, ranges, starts, stops);
+    std::vector<Val*> sizes;
+    ops_utils::DecidedTypes types;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const Range& r = ranges[d];
+      const bool all = r.size == nullptr;
       sizes.push_back(all ? dims[d]->getMaybeExpandedExtent() : r.size);
       types.push_back(all ? std::nullopt : std::optional(r.type));
     }
@@ -414,9 +444,10 @@ class SlicePusher {
 
   Fusion* fusion_;
   const std::unordered_set<const Val*> taken_apart_;
+  PartFinder finder_;
   std::unordered_map<int64_t, Val*> constants_;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_; // for all slices
-  std::unordered_map<const Val*, std::vector<Part>> parts_;      // of each that is returned
+  std::unordered_map<const Val*, std::vector<Taken>> parts_;      // of each that is returned
   // Of the slice that is pushed.
   bool through_slices_ = false; // what is sliced may be made of slices
   std::set<std::pair<const TensorView*, Ranges>> reached_;

@@ -75,18 +75,6 @@ void split(Fusion* fusion, ReductionOp* op, Groups groups, int64_t rows_at_once,
   IrBuilder::create<ReductionOp>(combine, init, out, partial);
 }
 
-// 0: not known.
-int64_t columnsOf(const ReductionOp* op) {
-  int64_t columns = 1;
-  for (const IterDomain* id : op->out()->getLogicalDomain()) {
-    if (!id->isReduction()) {
-      columns *=
-          id->getMaybeExpandedExtent()->isConstInt() ? id->getMaybeExpandedExtent()->intValue() : 0;
-    }
-  }
-  return columns;
-}
-
 } // namespace
 
 Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted) {
@@ -96,9 +84,9 @@ Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted) {
   const bool any_number = wanted.partial_sums == Rewrites::kAnyNumber;
   Val* number = any_number && !columns.empty() ? IrBuilder::create<Val>(DataType::Index) : nullptr;
   for (ReductionOp* op : columns) {
-    const auto own = wanted.groups_of_columns.find(columnsOf(op));
+    const auto own = wanted.groups_of.find(constantRowSizes(op->out()).value_or(RowSizes()));
     const Rewrites::Groups groups =
-        own != wanted.groups_of_columns.end()
+        own != wanted.groups_of.end()
             ? own->second
             : Rewrites::Groups{wanted.partial_sums, wanted.rows_at_once};
     split(

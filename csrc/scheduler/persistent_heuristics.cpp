@@ -5,6 +5,7 @@
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <ir/visitor.h>
+#include <preseg_passes/column_reductions.h>
 #include <scheduler/access_width.h>
 #include <scheduler/assumed_extents.h>
 #include <scheduler/reduction_chooser.h>
@@ -122,9 +123,9 @@ void ReductionChooser::chooseInnerOuter() {
     groupAnyRows(wanted->any_row_groups);
     return;
   }
-  const auto own = wanted->groups_of_columns.find(reduced_);
-  const RowGroups& groups =
-      own != wanted->groups_of_columns.end() ? own->second : wanted->row_groups;
+  const auto own =
+      wanted->groups_of.find(constantRowSizes(analysis_.partials.front()).value_or(RowSizes()));
+  const RowGroups& groups = own != wanted->groups_of.end() ? own->second : wanted->row_groups;
   if (wantsExchange() && !exchangeGroupedRows(groups)) {
     return;
   }
@@ -141,6 +142,7 @@ void ReductionChooser::chooseInnerOuter() {
   bindCluster(groups.cluster);
   stageGroupedRows(groups);
   params_->keep_computed = canKeepComputed(groups);
+  params_->load_parts_ahead = canLoadPartsAhead(groups.threads * groups.rows_of_block);
 }
 
 // Where the rows that follow are in shared memory: registers that these are loaded into would wait
@@ -157,7 +159,7 @@ bool ReductionChooser::canKeepComputed(const RowGroups& groups) const {
   GroupedRows kept;
   kept.sums = static_cast<int64_t>(analysis_.partials.size());
   kept.row_bytes = static_cast<int64_t>(rowBytes()) + computed;
-  return fitsRegisters(kept, elements, groups, machine_);
+  return fitsRegisters(kept, elements, groups.threads * groups.rows_of_block, machine_);
 }
 
 // Where threads run in loops, batches behind the end of a row take no time: rows of up to 1, 2, 4,
@@ -201,6 +203,36 @@ void ReductionChooser::groupAnyRows(const AnyRowGroups& groups) {
   params_->prefetch_reduction =
       groups.prefetches_reduction && machine_.async_copies && rowsCopyAsync();
   params_->stage_rows = params_->prefetch_reduction;
+  params_->load_parts_ahead = canLoadPartsAhead(groups.threadsOfBlock());
+}
+
+// Of those read for each element the ones that are parts of rows.
+double ReductionChooser::partBytes() const {
+  double bytes = 0;
+  for (const Val* v : fusion_->inputs()) {
+    const auto* tv = tryAs<TensorView>(v);
+    if (tv != nullptr && analysis_.isPartOfRow(tv)) {
+      bytes += static_cast<double>(dataTypeSizeBits(tv->dtype())) /
+               static_cast<double>(8 * (analysis_.isOneOfVector(tv) ? vector_ : 1));
+    }
+  }
+  return bytes;
+}
+
+// Beside the sums, the row in use, the next one if it is not in shared memory, and both rows' parts.
+bool ReductionChooser::canLoadPartsAhead(int64_t threads) const {
+  const double parts = partBytes();
+  if (params_->threads_in_loops || parts == 0) {
+    return false;
+  }
+  const int64_t elements =
+      params_->batches_per_block_inner_reduction * params_->unroll_factor_inner_reduction;
+  GroupedRows kept;
+  kept.sums = static_cast<int64_t>(analysis_.partials.size());
+  const int64_t rows = params_->circular_buffer_stages > 2 ? 1 : 2;
+  kept.row_bytes =
+      static_cast<int64_t>(std::ceil(static_cast<double>(rows) * (rowBytes() - parts) + 2 * parts));
+  return fitsRegisters(kept, elements, threads, machine_);
 }
 
 // Rows that are under way in shared memory take no registers.
@@ -208,7 +240,8 @@ void ReductionChooser::stageGroupedRows(const RowGroups& groups) {
   const int64_t elements = params_->batches_per_block_inner_reduction *
                            params_->unroll_factor_inner_reduction * groups.threads *
                            groups.rows_of_block;
-  double bytes = static_cast<double>(elements * groups.rows_under_way) * rowBytes();
+  double bytes =
+      static_cast<double>(elements * groups.rows_under_way) * (rowBytes() - partBytes());
   if (!params_->exchanged.empty()) {
     bytes += static_cast<double>(bytesBesideRows(groups, elements));
   }

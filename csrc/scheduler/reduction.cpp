@@ -544,7 +544,8 @@ class ReductionSchedule {
     std::unordered_set<const TensorView*> loads_of_rows; // and of what the rows share
     for (const auto& [cache, input] : splitter_.caches) {
       loads.insert(cache);
-      if (!analysis_.hasReducedDims(input) || analysis_.hasWholeRows(input)) {
+      if (!analysis_.hasReducedDims(input) || analysis_.hasWholeRows(input) ||
+          (params_.load_parts_ahead && analysis_.isPartOfRow(input))) {
         loads_of_rows.insert(cache);
       }
     }

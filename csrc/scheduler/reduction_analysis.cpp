@@ -393,6 +393,10 @@ bool ReductionAnalysis::differsByRow(const TensorView* tv) const {
                      [&](const IterDomain* id) { return !id->isBroadcast() && !isReducedDim(id); });
 }
 
+bool ReductionAnalysis::isPartOfRow(const TensorView* input) const {
+  return hasReducedDims(input) && !hasWholeRows(input) && differsByRow(input) && !isLookedUp(input);
+}
+
 bool ReductionAnalysis::hasSeveralRows() const {
   const auto& logical = reference()->getLogicalDomain();
   return std::any_of(logical.begin(), logical.end(),

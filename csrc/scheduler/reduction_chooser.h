@@ -93,6 +93,8 @@ class ReductionChooser {
   int64_t batchOfAnyRowInLoops(int64_t batch, int64_t threads) const;
   bool canKeepComputed(const RowGroups& groups) const;
   void stageGroupedRows(const RowGroups& groups);
+  double partBytes() const;
+  bool canLoadPartsAhead(int64_t threads) const;
 
   // --- persistent rows ---
   void chooseNormalization();

@@ -62,6 +62,9 @@ class ReductionParams : public ListedParams<ReductionParams> {
   // Rows that no operand of the first reductions is computed of are loaded before these are waited
   // for, and not when their result is there.
   bool load_rows_early = false;
+  // Row groups: what is read of parts of a row (slices, tensors that lack some of its dimensions)
+  // is loaded into registers while the row before it is in use, as whole rows are.
+  bool load_parts_ahead = false;
   // Rows of a persistent kernel lie in shared memory, and what is computed of them is computed
   // again where it is read: few registers are needed, so that several blocks with long rows fit on
   // an SM.
@@ -201,6 +204,7 @@ class ReductionParams : public ListedParams<ReductionParams> {
     visit("stage_shared_inputs", &P::stage_shared_inputs);
     visit("load_shared_inputs_early", &P::load_shared_inputs_early);
     visit("load_rows_early", &P::load_rows_early);
+    visit("load_parts_ahead", &P::load_parts_ahead);
     visit("stage_rows", &P::stage_rows);
     visit("threads_in_loops", &P::threads_in_loops);
     visit("align_rows", &P::align_rows);

@@ -44,15 +44,26 @@ bool areReadTwice(const GroupedRows& grouped, const RowGroups& groups,
   return twice < (bytes + partials) / std::min(busy, 1.0);
 }
 
-// What regions with as many columns have at most; the first one's come first.
+bool areConstant(const std::vector<RowsAndColumns>& regions) {
+  const auto are_constant = [](const std::vector<Val*>& sizes) {
+    return std::ranges::all_of(sizes, [](const Val* v) { return v->isConstInt(); });
+  };
+  return std::ranges::all_of(regions, [&](const RowsAndColumns& both) {
+    return are_constant(both.rows) && are_constant(both.columns);
+  });
+}
+
+// What regions of the same sizes have at most, or of as many columns if sizes are no constants; the
+// first one's come first.
 std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
                                      const std::vector<RowsAndColumns>& regions) {
+  const bool by_rows = areConstant(regions);
   std::vector<GroupedRows> out;
   for (const RowsAndColumns& both : regions) {
     const GroupedRows own = {definition.product(both.rows), definition.product(both.columns),
                              both.sums, both.row_bytes, both.reduced_once};
     const auto same = std::find_if(out.begin(), out.end(), [&](const GroupedRows& other) {
-      return other.columns == own.columns;
+      return other.columns == own.columns && (!by_rows || other.rows == own.rows);
     });
     if (same == out.end()) {
       out.push_back(own);
@@ -64,13 +75,6 @@ std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
     }
   }
   return out;
-}
-
-bool haveConstantColumns(const std::vector<RowsAndColumns>& regions) {
-  return std::all_of(regions.begin(), regions.end(), [](const RowsAndColumns& both) {
-    return std::all_of(both.columns.begin(), both.columns.end(),
-                       [](const Val* v) { return v->isConstInt(); });
-  });
 }
 
 // Kernels whose blocks take one row after the other keep sums of the columns.
@@ -103,11 +107,12 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
     wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
     wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.num_row_groups;
-    for (size_t i = 1; i < all.size() && !any_extent && haveConstantColumns(regions); ++i) {
+    for (size_t i = 1; i < all.size() && !any_extent && areConstant(regions); ++i) {
       const RowGroups groups = chooseRowGroups(all[i], definition.machine());
       if (groups.count > 0 && !areReadTwice(all[i], groups, definition.machine())) {
-        wanted.groups_of_columns[all[i].columns] = groups;
-        wanted.rewrites.groups_of_columns[all[i].columns] = {groups.count, groups.rows_of_block};
+        const RowSizes sizes = {all[i].rows, all[i].columns};
+        wanted.groups_of[sizes] = groups;
+        wanted.rewrites.groups_of[sizes] = {groups.count, groups.rows_of_block};
       }
     }
     return;

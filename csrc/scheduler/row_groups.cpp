@@ -444,11 +444,10 @@ RowGroups rowGroupsInLoops(const GroupedRows& grouped, const MachineModel& machi
 
 } // namespace
 
-bool fitsRegisters(const GroupedRows& grouped, int64_t elements, const RowGroups& groups,
+bool fitsRegisters(const GroupedRows& grouped, int64_t elements, int64_t threads,
                    const MachineModel& machine) {
   return elements <= elementsOfGroup(machine) &&
-         registersOfRows(grouped, elements, 2, machine) <=
-             registersOfThread(groups.threads * groups.rows_of_block, machine);
+         registersOfRows(grouped, elements, 2, machine) <= registersOfThread(threads, machine);
 }
 
 RowGroups chooseRowGroups(const GroupedRows& grouped, const MachineModel& machine) {

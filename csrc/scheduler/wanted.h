@@ -105,8 +105,8 @@ struct Wanted {
   // Of Rewrites::partial_sums, for these sizes: the number of groups, and who reduces their rows.
   int64_t num_row_groups = 0;
   RowGroups row_groups;
-  std::map<int64_t, RowGroups> groups_of_columns; // of Rewrites::groups_of_columns
-  AnyRowGroups any_row_groups;                    // if the number is left to the launch
+  std::map<RowSizes, RowGroups> groups_of; // of Rewrites::groups_of
+  AnyRowGroups any_row_groups;             // if the number is left to the launch
 
   // The same definition can be planned for both.
   bool rewritesLike(const Wanted& other) const;

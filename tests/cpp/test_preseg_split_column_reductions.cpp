@@ -9,10 +9,13 @@ namespace nvfuser::test {
 
 class SplitColumnReductions : public PresegTest {
  protected:
-  void define() {
-    TensorView* x = input({12, 8});
+  // Reduces its rows and its columns.
+  void addNorm(TensorView* x) {
     fusion_.addOutput(sub(x, broadcast(sum(x, {1}), {false, true})));
     fusion_.addOutput(sum(x, {0}));
+  }
+  void define() {
+    addNorm(input({12, 8}));
   }
 };
 
@@ -88,20 +91,18 @@ outputs: t0 t1
 )");
 }
 
-// Norms of several widths in one definition, as of hidden states and of heads.
+// Norms of several widths in one definition, as of hidden states and of heads, and of several
+// numbers of tokens.
 TEST_F(SplitColumnReductions, EachWidthHasGroupsOfItsOwn) {
-  for (const int64_t columns : {32, 8}) {
-    TensorView* x = input({128, columns});
-    TensorView* y = exp(x);
-    fusion_.addOutput(sub(y, broadcast(sum(y, {1}), {false, true})));
-    fusion_.addOutput(sum(y, {0}));
-  }
+  addNorm(exp(input({128, 32})));
+  addNorm(exp(input({128, 8})));
+  addNorm(exp(input({64, 8})));
   const auto found = findRowsAndColumns(&fusion_);
-  ASSERT_EQ(found.size(), 2u);
+  ASSERT_EQ(found.size(), 3u);
   EXPECT_EQ(found[0].sums, 1);
   EXPECT_EQ(found[0].row_bytes, 4);
   Rewrites wanted{.partial_sums = 4};
-  wanted.groups_of_columns[8] = {.count = 2, .rows_at_once = 16};
+  wanted.groups_of[{128, 8}] = {.count = 2, .rows_at_once = 16};
   splitColumnReductions(&fusion_, wanted);
   EXPECT_EQ(text(), R"(t0 float32[i128, i32] = exp(x0)
 t1 float32[i128, r32] = reduce add(t0)
@@ -115,8 +116,31 @@ t8 float32[i128, b] = broadcast(t7)
 t9 float32[i128, i8] = sub(t6, t8)
 t10 float32[i2, i8, r4, r16] of [r128, i8] = reduce add(t6)
 t11 float32[r2, i8] = reduce add(t10)
-outputs: t3 t5 t9 t11
+t12 float32[i64, i8] = exp(x2)
+t13 float32[i64, r8] = reduce add(t12)
+t14 float32[i64, b] = broadcast(t13)
+t15 float32[i64, i8] = sub(t12, t14)
+t16 float32[i4, i8, r16] of [r64, i8] = reduce add(t12)
+t17 float32[r4, i8] = reduce add(t16)
+outputs: t3 t5 t9 t11 t15 t17
 )");
+}
+
+// Norms that read what has no rows, computed once, are regions of their own: of heads that are
+// rotated by the same angles.
+TEST_F(SplitColumnReductions, RegionsShareWhatHasNoRows) {
+  TensorView* angles = cos(input({32}));
+  TensorView* rows = input({128, 32});
+  addNorm(mul(rows, broadcast(angles, {true, false})));
+  addNorm(mul(input({128, 32}), broadcast(angles, {true, false})));
+  auto found = findRowsAndColumns(&fusion_);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[1].sums, 1);
+  EXPECT_EQ(found[1].row_bytes, 4);
+  addNorm(exp(rows)); // of what the first one reads
+  found = findRowsAndColumns(&fusion_);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].sums + found[1].sums, 3);
 }
 
 } // namespace nvfuser::test
