@@ -74,6 +74,8 @@ class Making {
         return most;
       case ExprKind::SliceOp:
         return most == Kind::Read ? most : Kind::Other;
+      case ExprKind::ReshapeOp:
+        return most <= Kind::Elementwise ? most : Kind::Other;
       case ExprKind::LoadStoreOp:
         return isPlainCopy(e) || !permutationOf(e).empty() || most == Kind::Read ? most
                                                                                  : Kind::Other;
@@ -208,17 +210,23 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
       each.has_own_kernel.push_back(kind == Making::Kind::Kernel);
       each.in_one_kernel = each.in_one_kernel && kind == Making::Kind::Elementwise;
     }
-    if (fits && each.in_one_kernel) {
-      if (!loops.has_value()) {
-        loops.emplace(fusion->exprs());
-      }
-      each.in_one_kernel = std::all_of(
-          each.parts.begin(), each.parts.end(),
-          [&](const TensorView* part) { return loops->areThoseOf(part, each.parts.front()); });
+    if (!fits) {
+      continue;
     }
-    if (fits) {
-      found.push_back(std::move(each));
+    if (!loops.has_value()) {
+      loops.emplace(fusion->exprs());
     }
+    each.in_one_kernel =
+        each.in_one_kernel && std::ranges::all_of(each.parts, [&](const TensorView* part) {
+          return loops->areThoseOf(part, each.parts.front());
+        });
+    for (size_t p = 0; p < each.parts.size(); ++p) {
+      each.has_own_kernel[p] =
+          each.has_own_kernel[p] || std::ranges::any_of(fusion->outputs(), [&](const Val* other) {
+            return other != out && loops->areThoseOf(each.parts[p], other->as<TensorView>());
+          });
+    }
+    found.push_back(std::move(each));
   }
   return found;
 }

@@ -22,8 +22,8 @@ struct CatInParts {
   bool needs_runs = false;
   // Each is computed element by element, with the loops of the others, if these have its size.
   bool in_one_kernel = false;
-  // For each part: it needs a kernel that does not compute the others, as it depends on reductions,
-  // on a library or on a scan. Nothing cuts it after that.
+  // For each part: there is a kernel that does not compute the others, as it depends on reductions,
+  // or as another result has its loops. Nothing cuts it after that.
   std::vector<bool> has_own_kernel;
 };
 

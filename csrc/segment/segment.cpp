@@ -338,7 +338,9 @@ class Segmenter {
   static constexpr size_t kMostToRegroup = 32; // segments, and expressions of two
 
   // Two segments that are not one may be two others that move less: one reduction with what it
-  // needs, and all the rest. Statistics of columns apart from the columns lets these join rows.
+  // needs, and all the rest. Statistics of columns apart from the columns lets these join rows. So
+  // does a result of the first that has fewer dimensions than others of it: a gate of each channel
+  // apart from what it scales.
   void regroup() {
     std::vector<Segment>& segments = result_.segments;
     bool changed = false;
@@ -374,11 +376,12 @@ class Segmenter {
     }
     double least = kNotably * (traffic(segments[first]) + traffic(segments[second]));
     std::optional<std::pair<Segment, Segment>> best;
-    for (const Expr* reduction : both) {
-      if (!isReduction(reduction)) {
+    const std::vector<const Val*> narrow = narrowOutputs(segments[first]);
+    for (const Expr* e : both) {
+      if (!isReduction(e) && std::ranges::find(narrow, e->output(0)) == narrow.end()) {
         continue;
       }
-      const auto [needed, rest] = separated(both, reduction);
+      const auto [needed, rest] = separated(both, e);
       if (rest.empty()) {
         continue;
       }

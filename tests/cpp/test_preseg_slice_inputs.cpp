@@ -9,6 +9,11 @@ class SliceInputs : public PresegTest {
   static TensorView* firstColumns(TensorView* tv, int64_t count) {
     return slice(tv, std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, count});
   }
+  static TensorView* repeated(TensorView* tv, int64_t times, int64_t columns) {
+    const std::vector<Val*> shape = {IrBuilder::index(4), IrBuilder::index(times),
+                                     IrBuilder::index(columns)};
+    return reshape(expand(broadcast(tv, {false, true, false}), shape), {4, times * columns});
+  }
 };
 
 TEST_F(SliceInputs, AHalfOfANormalizedRowIsMadeOfAHalfOfTheRow) {
@@ -104,6 +109,34 @@ t3 float32[b4, i6] = expand(t2)
 t4 float32[i4, i6] = sub(x0, t3)
 outputs: t4
 )");
+}
+
+// Of what is repeated, one of the repetitions is what it was.
+TEST_F(SliceInputs, APartOfRepetitionsIsWhatIsRepeated) {
+  TensorView* x = input({4, 3});
+  TensorView* y = mul(input({4, 6}), repeated(exp(x), 2, 3));
+  TensorView* second = slice(y, std::vector<int64_t>{0, 3}, std::vector<int64_t>{4, 6});
+  fusion_.addOutput(add(firstColumns(y, 3), second));
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i3] of [i4, i6] = slice(x1)
+t1 float32[i4, i3] = exp(x0)
+t2 float32[i4, i3] = mul(t0, t1)
+t3 float32[i4, i3] of [i4, i6] = slice(x1)
+t4 float32[i4, i3] = mul(t3, t1)
+t5 float32[i4, i3] = add(t2, t4)
+outputs: t5
+)");
+}
+
+// Two of three repetitions, and parts of one, stay.
+TEST_F(SliceInputs, OtherPartsOfRepetitionsStay) {
+  TensorView* x = input({4, 2});
+  TensorView* three = repeated(exp(x), 3, 2);
+  fusion_.addOutput(exp(firstColumns(three, 4)));
+  fusion_.addOutput(exp(firstColumns(three, 1)));
+  const std::string before = text();
+  sliceInputs(&fusion_);
+  EXPECT_EQ(text(), before);
 }
 
 TEST_F(SliceInputs, PartsOfPartsAreSharedByThoseThatOverlap) {

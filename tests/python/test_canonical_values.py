@@ -113,6 +113,8 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[[Tensor], Tensor], float]] =
     "sqrt(x*x)": (lambda o, x: o.sqrt(o.mul(x, x)), lambda x: (x * x).sqrt(), 1),
     "rsqrt(x*x)": (lambda o, x: o.rsqrt(o.mul(x, x)), lambda x: 1 / (x * x).sqrt(), 3),
     "exp2(x*log2(e))": (lambda o, x: o.exp2(o.mul(x, LOG2_E)), torch.exp, 3),
+    "2**x": (lambda o, x: o.pow(2.0, x), torch.exp2, 2),
+    "(1/16)**x": (lambda o, x: o.pow(0.0625, x), lambda x: torch.exp2(-4 * x), 2),
     "exp(x*ln(2))": (lambda o, x: o.exp(o.mul(x, math.log(2))), torch.exp2, 3),
     "log2(x)*ln(2)": (lambda o, x: o.mul(o.log2(x), math.log(2)), torch.log, 3),
     "log(x)*log2(e)": (lambda o, x: o.mul(o.log(x), LOG2_E), torch.log2, 3),

@@ -401,6 +401,7 @@ OWN_MEMBERS = {
         "keep_computed",
         "cluster_size",
         "open_batches",
+        "load_parts_ahead",
         "load_rows_early",
         "load_shared_inputs_early",
         "prefetch_reduction",
