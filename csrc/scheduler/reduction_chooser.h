@@ -59,7 +59,8 @@ class ReductionChooser {
   bool isForOneThread(int64_t vectors) const;
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const;
   void shareRows();
-  int64_t fastestThreads(int64_t vectors, int64_t unroll) const;
+  int64_t vectorsAtOnce(int64_t vectors, int64_t threads) const;
+  int64_t fastestThreads(int64_t vectors) const;
   int64_t rowsOfBlock(int64_t threads_x) const;
   void bindRows(int64_t threads_x);
   void bindAnyRows(int64_t most_threads, int64_t most_rows);

@@ -390,8 +390,8 @@ void ReductionChooser::chooseInner() {
     return;
   }
   shareRows();
-  const int64_t unroll = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
-  const int64_t threads = fastestThreads(vectors, unroll);
+  const int64_t threads = fastestThreads(vectors);
+  const int64_t unroll = vectorsAtOnce(vectors, threads);
   params_->unroll_factor_top_of_vectorization = unroll;
   bindRows(threads);
   splitInnerOverGrid(ceilDiv(vectors, threads * unroll));
@@ -412,14 +412,23 @@ void ReductionChooser::shareRows() {
   }
 }
 
-// Of a row of `vectors` vectors of which a thread has `unroll` at once: a power of two, as many as
-// have something to do at most.
-int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const {
+// Of a row of `vectors` vectors that so many threads share: all that a thread has of it, if these
+// are few.
+int64_t ReductionChooser::vectorsAtOnce(int64_t vectors, int64_t threads) const {
+  const int64_t all = ceilDiv(vectors, threads);
+  return all <= unrollFor(mostElements())
+             ? all
+             : unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
+}
+
+// Of a row of `vectors` vectors: a power of two, as many as have something to do at most.
+int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
   if (isForOneThread(vectors)) {
     return 1;
   }
+  const int64_t few = unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
   const int64_t most =
-      std::min(powerOfTwoFrom(ceilDiv(vectors, unroll)), powerOfTwoUpTo(largeBlock()));
+      std::min(powerOfTwoFrom(ceilDiv(vectors, few)), powerOfTwoUpTo(largeBlock()));
   if (wantsAnyExtent(/*of_rows=*/true)) {
     return most; // of all long rows the same
   }
@@ -429,6 +438,7 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const 
   std::vector<Tile> tiles;
   for (int64_t threads = 1; threads <= most; threads *= 2) {
     const int64_t rows = rowsOfBlock(threads);
+    const int64_t unroll = vectorsAtOnce(vectors, threads);
     Tile tile;
     tile.reductions = 0;
     tile.threads = threads * rows;
@@ -439,7 +449,9 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors, int64_t unroll) const 
     tile.instructions =
         instructionsOf(tile.iterations * unroll, tile.iterations * unroll * vector_, machine_);
     tile.requested_bytes = read / static_cast<double>(tile.blocks * tile.iterations);
-    tile.run_bytes = static_cast<int64_t>(std::min(bytes * static_cast<double>(threads), row));
+    const double of_access = bytes * static_cast<double>(threads);
+    tile.run_bytes =
+        static_cast<int64_t>(tile.iterations == 1 ? row : std::min(of_access, row));
     tiles.push_back(tile);
   }
   return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);

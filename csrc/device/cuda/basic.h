@@ -94,8 +94,9 @@ NVF_FN double fastReciprocal(double x) {
 // What IEEE division gives, but within 3 ulp where the dividend is below 2^-100 (of 10^9 pairs of
 // operands between 2^-27 and 2^28 all are the same). Without a branch: C's division leaves its fast
 // path where an operand is very small or large, which a floor of 1e-38 makes of most of a tensor.
-// Both operands are scaled so that the reciprocal is no subnormal number. A quotient that is
-// infinite or NaN has no remainder to correct it by, and that of a 0 would lose its sign.
+// Both operands are scaled so that the reciprocal is no subnormal number. The remainder is smaller
+// than the dividend unless the quotient is infinite, NaN or 0: there is nothing to correct then,
+// and a 0 would lose its sign.
 namespace nvf {
 NVF_FN float divideFloats(float a, float b) {
   const float size = ::fabsf(b);
@@ -105,7 +106,7 @@ NVF_FN float divideFloats(float a, float b) {
   const float factor = nvf::fastReciprocal(divisor);
   const float near = dividend * factor;
   const float rest = ::fmaf(-divisor, near, dividend);
-  return ::copysignf(::fabsf(rest) < 0x1p127f ? ::fmaf(rest, factor, near) : near, near);
+  return ::fabsf(rest) < ::fabsf(dividend) ? ::fmaf(rest, factor, near) : near;
 }
 } // namespace nvf
 
