@@ -10,6 +10,7 @@
 
 #include <base/disjoint_set.h>
 #include <ir/builder.h>
+#include <ir/op_traits.h>
 #include <ir/visitor.h>
 #include <ops/elementwise.h>
 #include <ops/shape.h>
@@ -28,11 +29,23 @@ namespace {
 
 using Ids = TensorDomain::Ids;
 
-bool hasOneLoopPerDim(const TensorView* tv) {
-  const Ids dims = logicalIds(tv);
-  return std::all_of(dims.begin(), dims.end(), [](const IterDomain* id) {
-    return !id->isBroadcast() && !id->hasExpandedExtent();
-  });
+bool hasNoExpandedDims(const TensorView* tv) {
+  return std::ranges::none_of(logicalIds(tv),
+                              [](const IterDomain* id) { return id->hasExpandedExtent(); });
+}
+
+// It has elements wherever the whole has, of which it may lack a dimension: a part of a stack.
+bool hasDimsOf(const TensorView* part, const TensorView* whole, std::optional<size_t> lacks) {
+  Ids dims = logicalIds(whole);
+  if (lacks.has_value()) {
+    dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(*lacks));
+  }
+  const Ids own = logicalIds(part);
+  return hasNoExpandedDims(part) &&
+         std::equal(own.begin(), own.end(), dims.begin(), dims.end(),
+                    [](const IterDomain* id, const IterDomain* of_whole) {
+                      return !id->isBroadcast() || of_whole->isBroadcast();
+                    });
 }
 
 // What a part is made of, found out once for each tensor.
@@ -73,9 +86,11 @@ class Making {
       case ExprKind::ExpandOp:
         return most;
       case ExprKind::SliceOp:
-        return most == Kind::Read ? most : Kind::Other;
       case ExprKind::ReshapeOp:
         return most <= Kind::Elementwise ? most : Kind::Other;
+      case ExprKind::PadOp:
+      case ExprKind::CatOp:
+        return most <= Kind::Elementwise ? Kind::Elementwise : Kind::Other;
       case ExprKind::LoadStoreOp:
         return isPlainCopy(e) || !permutationOf(e).empty() || most == Kind::Read ? most
                                                                                  : Kind::Other;
@@ -106,7 +121,7 @@ class SharedLoops {
       }
       const auto* out = e->output(0)->as<TensorView>();
       for (const TensorView* in : tensorInputs(e)) {
-        if (hasOneLoopPerDim(in)) {
+        if (hasDimsOf(in, out, std::nullopt)) {
           sets_.mapEntries(out, in);
         }
       }
@@ -173,6 +188,33 @@ bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
   return shared.size() >= kFewestOps;
 }
 
+// Inputs of the fusion and results of libraries.
+std::vector<const TensorView*> readBySeveral(const std::vector<TensorView*>& parts) {
+  std::unordered_map<const TensorView*, size_t> last_part; // that it was met in
+  std::unordered_set<const TensorView*> shared;
+  std::vector<const TensorView*> out;
+  for (size_t p = 0; p < parts.size(); ++p) {
+    std::vector<const TensorView*> stack{parts[p]};
+    while (!stack.empty()) {
+      const TensorView* tv = stack.back();
+      stack.pop_back();
+      const auto [it, is_first] = last_part.try_emplace(tv, p);
+      if (!is_first && it->second == p) {
+        continue;
+      }
+      it->second = p;
+      const Expr* e = tv->definition();
+      if (e != nullptr && e->kind() != ExprKind::LibraryOp) {
+        const std::vector<TensorView*> in = tensorInputs(e);
+        stack.insert(stack.end(), in.begin(), in.end());
+      } else if (!is_first && shared.insert(tv).second) {
+        out.push_back(tv);
+      }
+    }
+  }
+  return out;
+}
+
 constexpr size_t kMostParts = 16;
 
 } // namespace
@@ -186,10 +228,10 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
     const auto* out = cat == nullptr ? nullptr : cat->output(0)->as<TensorView>();
     if (out == nullptr || !out->isFusionOutput() || !fusion->liveUses(out).empty() ||
         out->domain()->hasAllocation() || dataTypeSizeBits(out->dtype()) < 8 ||
-        !hasOneLoopPerDim(out)) {
+        !hasNoExpandedDims(out)) {
       continue;
     }
-    CatInParts each{cat, {}, false, false, true, {}};
+    CatInParts each{.cat = cat, .in_one_kernel = true};
     std::vector<TensorView*> parts = ops_utils::joinedBy(cat);
     bool fits = !parts.empty() && parts.size() <= kMostParts;
     if (fits && std::all_of(parts.begin(), parts.end(), [&](const TensorView* part) {
@@ -205,10 +247,13 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
     for (size_t p = 0; fits && p < parts.size(); ++p) {
       TensorView* part = parts[p];
       const Making::Kind kind = making.of(part);
-      fits = kind != Making::Kind::Other && hasOneLoopPerDim(part);
+      fits = kind != Making::Kind::Other &&
+             hasDimsOf(part, out, each.of_stack ? std::optional(static_cast<size_t>(cat->dim()))
+                                                : std::nullopt);
       each.parts.push_back(part);
       each.has_own_kernel.push_back(kind == Making::Kind::Kernel);
       each.in_one_kernel = each.in_one_kernel && kind == Making::Kind::Elementwise;
+      each.is_computed = each.is_computed || kind != Making::Kind::Read;
     }
     if (!fits) {
       continue;
@@ -220,12 +265,12 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
         each.in_one_kernel && std::ranges::all_of(each.parts, [&](const TensorView* part) {
           return loops->areThoseOf(part, each.parts.front());
         });
-    for (size_t p = 0; p < each.parts.size(); ++p) {
-      each.has_own_kernel[p] =
-          each.has_own_kernel[p] || std::ranges::any_of(fusion->outputs(), [&](const Val* other) {
-            return other != out && loops->areThoseOf(each.parts[p], other->as<TensorView>());
-          });
+    for (const TensorView* part : each.parts) {
+      each.has_sibling.push_back(std::ranges::any_of(fusion->outputs(), [&](const Val* other) {
+        return other != out && loops->areThoseOf(part, other->as<TensorView>());
+      }));
     }
+    each.read_by_several = readBySeveral(each.parts);
     found.push_back(std::move(each));
   }
   return found;
@@ -239,7 +284,10 @@ TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim, bool is_retu
   std::vector<std::optional<bool>> contiguity;
   for (const IterDomain* id : logicalIds(part)) {
     ids.push_back(IterDomainBuilder(id).build());
-    contiguity.emplace_back(true);
+    contiguity.push_back(id->isBroadcast() ? std::nullopt : std::optional(true));
+  }
+  while (dim > 0 && !contiguity[dim - 1].has_value()) {
+    --dim;
   }
   if (dim > 0) {
     contiguity[dim - 1] = false; // beside the part are the others
@@ -259,15 +307,16 @@ TensorView* outputFor(Fusion* fusion, TensorView* part, size_t dim, bool is_retu
 
 namespace {
 
-// Operations on single elements, and permutations, between a concatenation and an output that is
-// read by nobody.
+// Operations on single elements, permutations and copies, between a concatenation and an output
+// that is read by nobody.
 std::vector<Expr*> chainToOutput(const Fusion* fusion, const Expr* cat) {
   std::vector<Expr*> chain;
   const Val* made = cat->output(0);
   while (!made->isFusionOutput()) {
     const std::vector<Expr*> uses = fusion->liveUses(made);
     if (uses.size() != 1 || tensorInputs(uses.front()).size() != 1 ||
-        (uses.front()->kind() != ExprKind::ElementwiseOp && permutationOf(uses.front()).empty())) {
+        (uses.front()->kind() != ExprKind::ElementwiseOp && permutationOf(uses.front()).empty() &&
+         (!isPlainCopy(uses.front()) || isBoundary(uses.front())))) {
       return {};
     }
     chain.push_back(uses.front());
@@ -286,6 +335,9 @@ TensorView* computedOf(const Expr* e, TensorView* before, TensorView* now) {
 
 // The operation on a part, which has elements before it is broadcast to be stacked.
 TensorView* computedOfPart(const Expr* e, TensorView* part) {
+  if (isPlainCopy(e)) {
+    return part;
+  }
   const std::vector<int64_t> order = permutationOf(e);
   const auto* stacked = tryAs<BroadcastOp>(part->definition());
   if (stacked == nullptr) {
@@ -379,7 +431,7 @@ void computeBeforeCats(Fusion* fusion) {
     const auto is_of = [&](Making::Kind kind) {
       return [&making, kind](const TensorView* part) { return making.of(part) == kind; };
     };
-    if (parts.size() < 2 || !hasOneLoopPerDim(cat->output(0)->as<TensorView>()) ||
+    if (parts.size() < 2 || !hasNoExpandedDims(cat->output(0)->as<TensorView>()) ||
         std::ranges::any_of(parts, is_of(Making::Kind::Other)) ||
         std::ranges::all_of(parts, is_of(Making::Kind::Read))) {
       continue;

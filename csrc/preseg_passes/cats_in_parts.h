@@ -22,9 +22,15 @@ struct CatInParts {
   bool needs_runs = false;
   // Each is computed element by element, with the loops of the others, if these have its size.
   bool in_one_kernel = false;
-  // For each part: there is a kernel that does not compute the others, as it depends on reductions,
-  // or as another result has its loops. Nothing cuts it after that.
+  // What several parts are made of.
+  std::vector<const TensorView*> read_by_several;
+  // Some part is more than a copy.
+  bool is_computed = false;
+  // For each part: it needs a kernel that does not compute the others, as it depends on reductions,
+  // on a library or on a scan. Nothing cuts it after that.
   std::vector<bool> has_own_kernel;
+  // Or another result has its loops.
+  std::vector<bool> has_sibling;
 };
 
 // Makes concatenations the last operations before outputs, rather than to compute single elements

@@ -16,27 +16,38 @@ namespace {
 struct KnownCat {
   std::vector<std::vector<Val*>> extents; // of each part
   std::vector<Val*> lengths;              // along the concatenation
+  std::vector<Val*> inner;                // of the dimensions inside of it
   std::vector<bool> has_own_kernel;
+  std::vector<bool> has_sibling;
   bool in_one_kernel = false;
-  std::vector<Val*> run; // elements of a part that lie together, if that matters
+  bool is_computed = false;
+  std::vector<std::vector<Val*>> shared;  // extents of what several parts read
+  bool needs_runs = false;
   int64_t element_bytes = 0;
 };
 
 KnownCat known(const CatInParts& cat) {
   KnownCat out;
   out.has_own_kernel = cat.has_own_kernel;
+  out.has_sibling = cat.has_sibling;
   out.in_one_kernel = cat.in_one_kernel;
+  out.is_computed = cat.is_computed;
   const auto whole = logicalIds(cat.cat->output(0));
-  for (size_t d = static_cast<size_t>(cat.cat->dim()) + 1; cat.needs_runs && d < whole.size();
-       ++d) {
-    out.run.push_back(whole[d]->extent());
+  out.needs_runs = cat.needs_runs;
+  for (size_t d = static_cast<size_t>(cat.cat->dim()) + 1; d < whole.size(); ++d) {
+    out.inner.push_back(whole[d]->extent());
   }
   out.element_bytes = dataTypeSizeBytes(cat.cat->output(0)->dtype());
+  const auto extents_of = [](const TensorView* tv) {
+    std::vector<Val*> extents;
+    for (const IterDomain* id : logicalIds(tv)) {
+      extents.push_back(id->extent());
+    }
+    return extents;
+  };
+  std::ranges::transform(cat.read_by_several, std::back_inserter(out.shared), extents_of);
   for (const TensorView* part : cat.parts) {
-    const auto dims = logicalIds(part);
-    std::vector<Val*>& extents = out.extents.emplace_back();
-    std::transform(dims.begin(), dims.end(), std::back_inserter(extents),
-                   [](const IterDomain* id) { return id->extent(); });
+    const std::vector<Val*>& extents = out.extents.emplace_back(extents_of(part));
     out.lengths.push_back(cat.of_stack ? cat.cat->fusion()->oneVal()
                                        : extents[static_cast<size_t>(cat.cat->dim())]);
   }
@@ -56,16 +67,32 @@ const std::vector<KnownCat>& knownCats(WholeDefinition& definition) {
   return *static_cast<const std::vector<KnownCat>*>(cache.data.get());
 }
 
+// Nothing that several parts read is nearly as large as they are.
+bool readApart(const KnownCat& cat, WholeDefinition& definition) {
+  constexpr int64_t kFewOfPart = 8; // times as many elements as a small tensor [hand]
+  return std::ranges::all_of(cat.shared, [&](const std::vector<Val*>& shared) {
+    return std::ranges::all_of(cat.extents, [&](const std::vector<Val*>& part) {
+      return definition.product(shared) * kFewOfPart <= definition.product(part);
+    });
+  });
+}
+
 // Parts of one size have their loops in common. Parts that have kernels of their own are not read
-// again to be copied: if that takes longer than a launch, as the others take one.
+// again to be copied: if that takes longer than a launch, where others take one. So do several
+// others, if they are large and a warp's vectors lie together: where one kernel computes all parts,
+// each thread has guards and registers for all of them, and less under way.
 bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
-  constexpr int64_t kFewestBytes = 1 << 20; // [hand]
+  constexpr int64_t kFewestBytes = 1 << 20;    // [hand]
+  constexpr int64_t kFewestOfOthers = 4 << 20; // [hand]
   // A kernel's indices are as wide as its tensors need, but parts are as far apart as the whole is.
   constexpr int64_t kMostElements = int64_t{1} << 30;
-  if (!cat.run.empty() && definition.product(cat.run) * cat.element_bytes < kVectorBytes) {
+  const int64_t inner_bytes = definition.product(cat.inner) * cat.element_bytes;
+  if (cat.needs_runs && inner_bytes < kVectorBytes) {
     return false;
   }
+  const bool read_apart = readApart(cat, definition);
   bool equal = true;
+  bool are_large = cat.is_computed && read_apart;
   int64_t others = 0;
   int64_t bytes = 0;
   int64_t all = 0;
@@ -75,12 +102,17 @@ bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
       return false;
     }
     all += elements;
-    equal = equal && definition.product({cat.lengths[p]}) == definition.product({cat.lengths[0]});
-    others += cat.has_own_kernel[p] ? 0 : 1;
-    bytes += cat.has_own_kernel[p] ? elements * cat.element_bytes : 0;
+    const int64_t length = definition.product({cat.lengths[p]});
+    equal = equal && length == definition.product({cat.lengths[0]});
+    const bool is_own = cat.has_own_kernel[p] || (cat.has_sibling[p] && read_apart);
+    const int64_t of_part = elements * cat.element_bytes;
+    others += is_own ? 0 : 1;
+    bytes += is_own ? of_part : 0;
+    are_large = are_large && length * inner_bytes >= kWarp * kVectorBytes &&
+                (is_own || of_part >= kFewestOfOthers);
   }
-  return all <= kMostElements &&
-         ((cat.in_one_kernel && equal) || (others <= 1 && bytes >= kFewestBytes));
+  const bool saves_kernel = others == 0 || (others == 1 && bytes >= kFewestBytes);
+  return all <= kMostElements && ((cat.in_one_kernel && equal) || saves_kernel || are_large);
 }
 
 } // namespace

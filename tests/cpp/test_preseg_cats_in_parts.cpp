@@ -10,6 +10,10 @@ class CatsInParts : public PresegTest {
  protected:
   std::vector<OutputPart> parts_;
 
+  static TensorView* centered(TensorView* tv) {
+    return sub(tv, broadcast(sum(tv, {1}), {false, true}));
+  }
+
   void rewrite(uint64_t which = ~uint64_t{0}) {
     writeCatsInParts(&fusion_, which, {}, parts_);
   }
@@ -84,10 +88,11 @@ TEST_F(CatsInParts, WhatIsKnownOfParts) {
   fusion_.addOutput(cat({neg(x), abs(x)}, 1)); // the same loops
   fusion_.addOutput(cat({neg(x), abs(y)}, 1)); // nothing in common
   fusion_.addOutput(cat({x, y}, 1));           // copies
-  fusion_.addOutput(cat({sub(x, broadcast(sum(x, {1}), {false, true})), y}, 0)); // a norm
+  fusion_.addOutput(cat({centered(x), y}, 0)); // a norm
   const std::vector<CatInParts> found = catsInParts(&fusion_);
   ASSERT_EQ(found.size(), 4U);
   EXPECT_TRUE(found[0].in_one_kernel);
+  EXPECT_EQ(found[0].read_by_several, std::vector<const TensorView*>{x});
   EXPECT_FALSE(found[1].in_one_kernel);
   EXPECT_FALSE(found[2].in_one_kernel);
   EXPECT_EQ(found[2].has_own_kernel, (std::vector<bool>{false, false}));
@@ -99,9 +104,34 @@ TEST_F(CatsInParts, WhatIsReadOrCutStays) {
   TensorView* whole = cat({neg(x), abs(x)}, 1);
   fusion_.addOutput(whole);
   fusion_.addOutput(relu(whole));
-  TensorView* half = slice(exp(x), std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, 4});
+  TensorView* half = slice(centered(x), std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, 4});
   fusion_.addOutput(cat({half, neg(half)}, 1));
   EXPECT_TRUE(catsInParts(&fusion_).empty());
+}
+
+// A kernel of a part computes what is cut, joined or viewed on the way, unless it depends on sums.
+TEST_F(CatsInParts, PartsMayBeMadeOfViews) {
+  TensorView* x = input({4, 8});
+  TensorView* half = slice(exp(x), std::vector<int64_t>{0, 0}, std::vector<int64_t>{4, 4});
+  fusion_.addOutput(cat({reshape(half, {2, 8}), cat({neg(half), half}, 1)}, 0));
+  fusion_.addOutput(cat({reshape(centered(x), {8, 4}), input({8, 4})}, 0));
+  const std::vector<CatInParts> found = catsInParts(&fusion_);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].is_computed);
+  EXPECT_FALSE(found[0].in_one_kernel);
+}
+
+// A mask that is returned has a kernel with the loops of a part, whatever the others are.
+TEST_F(CatsInParts, PartsBesideOtherResultsHaveTheirKernels) {
+  TensorView* x = input({4, 8});
+  TensorView* is_positive = gt(x, fusion_.zeroVal());
+  fusion_.addOutput(cat({where(is_positive, x, neg(x)), exp(input({4, 3}))}, 1));
+  fusion_.addOutput(is_positive);
+  const std::vector<CatInParts> found = catsInParts(&fusion_);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].has_own_kernel, (std::vector<bool>{false, false}));
+  EXPECT_EQ(found[0].has_sibling, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(found[0].read_by_several.empty());
 }
 
 TEST_F(CatsInParts, WhatIsNotAskedForStays) {
@@ -129,6 +159,17 @@ t7 float16[i8, i8] of [i4, i8] = pad(t6, __half(0))
 t8 float16[i8, i8] = cat(t3, t7)
 outputs: t8
 )");
+}
+
+TEST_F(CatsInParts, CopiesOfTheLastConcatenationAreIt) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(set(cat({neg(x), exp(x)}, 0)));
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(catsInParts(&fusion_).size(), 1U);
+  TensorView* cut = segment_set(cat({neg(x), exp(x)}, 1)); // a copy that was asked for
+  fusion_.addOutput(cut);
+  computeBeforeCats(&fusion_);
+  EXPECT_EQ(catsInParts(&fusion_).size(), 1U);
 }
 
 TEST_F(CatsInParts, PermutationsComeBeforeTheLastConcatenation) {

@@ -256,6 +256,46 @@ def test_columns_of_columns_are_no_vectors() -> None:
     assert "vectorization_factor: 1\n" in str(segment.params)
 
 
+@pytest.mark.parametrize("tokens", [1024, 64])
+def test_large_parts_of_other_sizes(tokens: int) -> None:
+    """Gradients of heads: of packed queries, keys and values."""
+    queries, values = randn(1, 16, tokens, 64), randn(1, 24, tokens, 64)
+
+    def rows(ops: Any, heads: Any, width: int) -> Any:
+        return ops.reshape(ops.permute(heads, [0, 2, 1, 3]), [1, tokens, width])
+
+    def define(ops: Any, q: Any, v: Any) -> list[Any]:
+        halves = [ops.slice(q, [0, 0, 0, i], [1, 16, tokens, i + 32]) for i in (32, 0)]
+        rotated = ops.cat([ops.neg(halves[0]), halves[1]], 3)
+        return [ops.cat([rows(ops, rotated, 1024), rows(ops, ops.mul(v, 2.0), 1536)], 2)]
+
+    rotated = torch.cat([-queries[..., 32:], queries[..., :32]], -1)
+    parts = [x.transpose(1, 2).flatten(2) for x in (rotated, values * 2)]
+    fd = check(define, [queries, values], [torch.cat(parts, 2)])
+    assert len(fd.fec._segment_reports([queries, values])) == (2 if tokens == 1024 else 1)
+
+
+def test_a_part_beside_its_mask() -> None:
+    """What is joined to it, each pixel four times, is in a kernel with a mask of its own."""
+    x, y = randn(2, 64, 48, 48), randn(2, 32, 24, 24)
+
+    def leaky(ops: Any, tv: Any) -> tuple[Any, Any]:
+        mask = ops.gt(tv, 0.0)
+        return ops.where(mask, tv, ops.mul(tv, 0.1)), mask
+
+    def define(ops: Any, s: Any, t: Any) -> list[Any]:
+        (a, mask_a), (b, mask_b) = leaky(ops, s), leaky(ops, t)
+        pixels = ops.broadcast(b, [False, False, False, True, False, True])
+        four = ops.reshape(ops.expand(pixels, [2, 32, 24, 2, 24, 2]), [2, 32, 48, 48])
+        return [ops.cat([a, four], 1), mask_a, mask_b]
+
+    leak = torch.nn.functional.leaky_relu
+    four = leak(y, 0.1).repeat_interleave(2, 2).repeat_interleave(2, 3)
+    fd = check(define, [x, y], [torch.cat([leak(x, 0.1), four], 1), x > 0, y > 0])
+    assert in_parts(fd, [x, y])
+    assert len(fd.fec._segment_reports([x, y])) == 2
+
+
 def test_what_stays_whole() -> None:
     """Copies of inputs, parts of other sizes, and a cat that is read."""
     x, y = randn(8, 32), randn(8, 32) + 1
