@@ -178,7 +178,7 @@ BINARY = {
         "add sub mul pow maximum minimum eq ne lt le gt ge logical_and logical_or bitwise_and"
         " bitwise_or bitwise_xor bitwise_right_shift remainder fmod atan2"
     ).split()
-} | {"div": "truediv", "fmax": "maximum"}
+} | {"fmax": "maximum"}
 REDUCTIONS = {"sum": "sum", "amax": "max", "amin": "min", "prod": "prod"}
 SAME = {"alias", "detach", "lift_fresh_copy", "contiguous", "clone"}
 
@@ -249,6 +249,10 @@ class Writer:
         dims = [d % rank for d in (dims if dims is not None else range(rank))]
         count = math.prod(self.operands[0].shape[d] for d in dims)
         return self.ops.truediv(self.ops.sum(x, dims, keepdim=keepdim), float(count))
+
+    def _div(self, x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+        quotient = self.ops.truediv(x, y)
+        return getattr(self.ops, rounding_mode)(quotient) if rounding_mode else quotient
 
     def _any(self, x: Any, *rest: Any) -> Any:
         return self._reduce("max", [self.ops.cast(x, DataType.Int32), *rest])

@@ -247,9 +247,10 @@ std::vector<CatInParts> catsInParts(const Fusion* fusion) {
     for (size_t p = 0; fits && p < parts.size(); ++p) {
       TensorView* part = parts[p];
       const Making::Kind kind = making.of(part);
-      fits = kind != Making::Kind::Other &&
-             hasDimsOf(part, out, each.of_stack ? std::optional(static_cast<size_t>(cat->dim()))
-                                                : std::nullopt);
+      fits =
+          kind != Making::Kind::Other &&
+          hasDimsOf(part, out,
+                    each.of_stack ? std::optional(static_cast<size_t>(cat->dim())) : std::nullopt);
       each.parts.push_back(part);
       each.has_own_kernel.push_back(kind == Making::Kind::Kernel);
       each.in_one_kernel = each.in_one_kernel && kind == Making::Kind::Elementwise;

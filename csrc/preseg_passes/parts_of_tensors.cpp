@@ -39,10 +39,11 @@ bool Part::isAll() const {
   const auto ids = source == nullptr ? std::vector<IterDomain*>() : logicalIds(source);
   const bool has_dims =
       ids.size() == dims.size() &&
-      std::equal(ids.begin(), ids.end(), dims.begin(), [&](const IterDomain* id, const Factors& dim) {
-        return constInt(id->extent()) == productOf(extentsOf(dim)) &&
-               std::ranges::all_of(dim, [&](size_t f) { return f == next++; });
-      });
+      std::equal(ids.begin(), ids.end(), dims.begin(),
+                 [&](const IterDomain* id, const Factors& dim) {
+                   return constInt(id->extent()) == productOf(extentsOf(dim)) &&
+                          std::ranges::all_of(dim, [&](size_t f) { return f == next++; });
+                 });
   return has_dims && source != nullptr && next == factors.size() &&
          std::ranges::none_of(factors, &Factor::repeats);
 }
@@ -149,8 +150,8 @@ bool take(Part& part, const std::vector<Val*>& starts, const std::vector<Val*>& 
 bool repeatAs(Part& part, const std::vector<IterDomain*>& expanded) {
   for (size_t d = 0; d < part.dims.size(); ++d) {
     const auto extent = constInt(expanded[d]->getMaybeExpandedExtent());
-    if (!extent.has_value() || *extent < 1 || (*extent > 1 && part.dims[d].empty() &&
-                                               !expanded[d]->isBroadcast())) {
+    if (!extent.has_value() || *extent < 1 ||
+        (*extent > 1 && part.dims[d].empty() && !expanded[d]->isBroadcast())) {
       return false;
     }
     if (part.dims[d].empty() && *extent > 1) {

@@ -31,7 +31,7 @@ struct Part {
   TensorView* source = nullptr;
   // Of the source's dimensions, slowest first, and then those that repeat what these are.
   std::vector<Factor> factors = {};
-  std::vector<Factors> dims = {};   // of the part; without factors of size 1
+  std::vector<Factors> dims = {}; // of the part; without factors of size 1
 
   Extents extentsOf(const Factors& some) const;
   // All factors in the order of the dimensions, where nothing of the source is missing, nothing is

@@ -447,7 +447,7 @@ class SlicePusher {
   PartFinder finder_;
   std::unordered_map<int64_t, Val*> constants_;
   std::map<std::pair<TensorView*, Ranges>, TensorView*> sliced_; // for all slices
-  std::unordered_map<const Val*, std::vector<Taken>> parts_;      // of each that is returned
+  std::unordered_map<const Val*, std::vector<Taken>> parts_;     // of each that is returned
   // Of the slice that is pushed.
   bool through_slices_ = false; // what is sliced may be made of slices
   std::set<std::pair<const TensorView*, Ranges>> reached_;

@@ -86,9 +86,8 @@ Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted) {
   for (ReductionOp* op : columns) {
     const auto own = wanted.groups_of.find(constantRowSizes(op->out()).value_or(RowSizes()));
     const Rewrites::Groups groups =
-        own != wanted.groups_of.end()
-            ? own->second
-            : Rewrites::Groups{wanted.partial_sums, wanted.rows_at_once};
+        own != wanted.groups_of.end() ? own->second
+                                      : Rewrites::Groups{wanted.partial_sums, wanted.rows_at_once};
     split(
         fusion, op, [&] { return any_number ? number : IrBuilder::index(groups.count); },
         groups.rows_at_once, wanted.neighbouring_rows);

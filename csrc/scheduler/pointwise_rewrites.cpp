@@ -21,7 +21,7 @@ struct KnownCat {
   std::vector<bool> has_sibling;
   bool in_one_kernel = false;
   bool is_computed = false;
-  std::vector<std::vector<Val*>> shared;  // extents of what several parts read
+  std::vector<std::vector<Val*>> shared; // extents of what several parts read
   bool needs_runs = false;
   int64_t element_bytes = 0;
 };

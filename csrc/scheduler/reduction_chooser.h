@@ -60,6 +60,7 @@ class ReductionChooser {
   int64_t threadsForRow(int64_t vectors, int64_t each, int64_t most) const;
   void shareRows();
   int64_t vectorsAtOnce(int64_t vectors, int64_t threads) const;
+  bool looksUp() const;
   int64_t fastestThreads(int64_t vectors) const;
   int64_t rowsOfBlock(int64_t threads_x) const;
   void bindRows(int64_t threads_x);
@@ -94,7 +95,11 @@ class ReductionChooser {
   int64_t batchOfAnyRowInLoops(int64_t batch, int64_t threads) const;
   bool canKeepComputed(const RowGroups& groups) const;
   void stageGroupedRows(const RowGroups& groups);
-  double partBytes() const;
+  struct BytesOfRow {
+    double whole = 0;
+    double parts = 0;
+  };
+  BytesOfRow bytesOfRow() const;
   bool canLoadPartsAhead(int64_t threads) const;
 
   // --- persistent rows ---

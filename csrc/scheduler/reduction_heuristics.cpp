@@ -413,12 +413,20 @@ void ReductionChooser::shareRows() {
 }
 
 // Of a row of `vectors` vectors that so many threads share: all that a thread has of it, if these
-// are few.
+// are few. Lookups that are fewer at once leave room for more threads, whose lines no cache holds.
 int64_t ReductionChooser::vectorsAtOnce(int64_t vectors, int64_t threads) const {
   const int64_t all = ceilDiv(vectors, threads);
-  return all <= unrollFor(mostElements())
+  return all <= unrollFor(mostElements()) && !looksUp()
              ? all
              : unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
+}
+
+// Elements of rows, each at a position of its own.
+bool ReductionChooser::looksUp() const {
+  return std::ranges::any_of(fusion_->exprs(), [&](const Expr* e) {
+    return lookedUpTensor(e) != nullptr && e->kind() != ExprKind::RollOp &&
+           analysis_.hasReducedDims(e->output(0)->as<TensorView>());
+  });
 }
 
 // Of a row of `vectors` vectors: a power of two, as many as have something to do at most.
@@ -450,8 +458,7 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
         instructionsOf(tile.iterations * unroll, tile.iterations * unroll * vector_, machine_);
     tile.requested_bytes = read / static_cast<double>(tile.blocks * tile.iterations);
     const double of_access = bytes * static_cast<double>(threads);
-    tile.run_bytes =
-        static_cast<int64_t>(tile.iterations == 1 ? row : std::min(of_access, row));
+    tile.run_bytes = static_cast<int64_t>(tile.iterations == 1 ? row : std::min(of_access, row));
     tiles.push_back(tile);
   }
   return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);
@@ -461,11 +468,7 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
 // serves one line in a cycle. The blocks of a cluster share them, and each thread has all of its
 // own on their way at once.
 bool ReductionChooser::shareLookups(int64_t vectors) {
-  const auto& exprs = fusion_->exprs();
-  if (params_->align_rows || std::none_of(exprs.begin(), exprs.end(), [&](const Expr* e) {
-        return lookedUpTensor(e) != nullptr && e->kind() != ExprKind::RollOp &&
-               analysis_.hasReducedDims(e->output(0)->as<TensorView>());
-      })) {
+  if (params_->align_rows || !looksUp()) {
     return false;
   }
   const int64_t unroll = std::max<int64_t>(2 * kFewElements / vector_, 1);

@@ -68,8 +68,8 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
 int64_t rowGroupsOf(const AnyRowGroups& groups, const GroupedRows& grouped,
                     const MachineModel& machine);
 
-// Whether one of so many threads of a block, on an SM of its own, has registers for so many elements
-// of a row and for the sums of their columns.
+// Whether one of so many threads of a block, on an SM of its own, has registers for so many
+// elements of a row and for the sums of their columns.
 bool fitsRegisters(const GroupedRows& grouped, int64_t elements, int64_t threads,
                    const MachineModel& machine);
 

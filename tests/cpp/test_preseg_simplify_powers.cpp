@@ -166,7 +166,8 @@ outputs: t1
 
 TEST_F(SimplifyPowers, PowersOfPowersOfTwo) {
   TensorView* x = input({4});
-  EXPECT_EQ(simplified(pow(constant(2), pow(constant(0.0625), x))), R"(t0 float32[i4] = mul(x0, float(-4))
+  EXPECT_EQ(simplified(pow(constant(2), pow(constant(0.0625), x))),
+            R"(t0 float32[i4] = mul(x0, float(-4))
 t1 float32[i4] = exp2(t0)
 t2 float32[i4] = exp2(t1)
 outputs: t2
@@ -175,7 +176,8 @@ outputs: t2
 
 TEST_F(SimplifyPowers, PowersWhoseExponentWouldBeRoundedStay) {
   TensorView* x = input({4});
-  EXPECT_EQ(simplified(pow(constant(8), pow(constant(-2), pow(constant(3), x)))), R"(t0 float32[i4] = pow(double(3), x0)
+  EXPECT_EQ(simplified(pow(constant(8), pow(constant(-2), pow(constant(3), x)))),
+            R"(t0 float32[i4] = pow(double(3), x0)
 t1 float32[i4] = pow(double(-2), t0)
 t2 float32[i4] = pow(double(8), t1)
 outputs: t2

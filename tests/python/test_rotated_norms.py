@@ -11,6 +11,8 @@ from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 
 TOKENS, WIDTH = 260, 64
+# What is chosen depends on how many multiprocessors there are.
+on_the_simulated = pytest.mark.skipif(DEVICE.type != "cpu", reason="of a machine with few")
 
 
 class Heads:
@@ -76,6 +78,7 @@ class Pair:
         return [r for r in reports if r["scheduler"] == "inner_outer_persistent"]
 
 
+@on_the_simulated
 @pytest.mark.machine("hopper")
 def test_norms_that_share_angles_have_threads_of_their_own() -> None:
     """1536 and 128 columns: the narrow ones' rows have few threads, and a block has many rows."""
@@ -98,6 +101,7 @@ def test_parts_of_rows_are_loaded_ahead(heads: int, ahead: bool) -> None:
     pair.check()
 
 
+@on_the_simulated
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize(("tokens", "ahead"), [(12, True), (TOKENS, False)])
 def test_registers_have_room_if_threads_are_few(tokens: int, ahead: bool) -> None:
