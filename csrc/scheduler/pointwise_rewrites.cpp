@@ -67,29 +67,30 @@ const std::vector<KnownCat>& knownCats(WholeDefinition& definition) {
   return *static_cast<const std::vector<KnownCat>*>(cache.data.get());
 }
 
-// Nothing that several parts read is nearly as large as they are.
+// What several parts read is less than each of them, also if all read it.
 bool readApart(const KnownCat& cat, WholeDefinition& definition) {
-  constexpr int64_t kFewOfPart = 8; // times as many elements as a small tensor [hand]
+  const auto readers = static_cast<int64_t>(cat.extents.size());
   return std::ranges::all_of(cat.shared, [&](const std::vector<Val*>& shared) {
     return std::ranges::all_of(cat.extents, [&](const std::vector<Val*>& part) {
-      return definition.product(shared) * kFewOfPart <= definition.product(part);
+      return definition.product(shared) * readers <= definition.product(part);
     });
   });
 }
 
 // Parts of one size have their loops in common. Parts that have kernels of their own are not read
 // again to be copied: if that takes longer than a launch, where others take one. So do several
-// others, if they are large and a warp's vectors lie together: where one kernel computes all parts,
-// each thread has guards and registers for all of them, and less under way.
+// others, if memory takes longer for them and a warp's vectors lie together: where one kernel
+// computes all parts, each thread has guards and registers for all of them, and less under way.
 bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
-  constexpr int64_t kFewestBytes = 1 << 20;    // [hand]
-  constexpr int64_t kFewestOfOthers = 4 << 20; // [hand]
+  constexpr int64_t kFewestBytes = 1 << 20; // [hand]
   // A kernel's indices are as wide as its tensors need, but parts are as far apart as the whole is.
   constexpr int64_t kMostElements = int64_t{1} << 30;
   const int64_t inner_bytes = definition.product(cat.inner) * cat.element_bytes;
   if (cat.needs_runs && inner_bytes < kVectorBytes) {
     return false;
   }
+  const MachineModel& machine = definition.machine();
+  const double of_launch = machine.kernel_start * machine.memory_bandwidth; // bytes
   const bool read_apart = readApart(cat, definition);
   bool equal = true;
   bool are_large = cat.is_computed && read_apart;
@@ -109,7 +110,7 @@ bool isWorthIt(const KnownCat& cat, WholeDefinition& definition) {
     others += is_own ? 0 : 1;
     bytes += is_own ? of_part : 0;
     are_large = are_large && length * inner_bytes >= kWarp * kVectorBytes &&
-                (is_own || of_part >= kFewestOfOthers);
+                (is_own || 2 * static_cast<double>(of_part) >= of_launch);
   }
   const bool saves_kernel = others == 0 || (others == 1 && bytes >= kFewestBytes);
   return all <= kMostElements && ((cat.in_one_kernel && equal) || saves_kernel || are_large);
