@@ -188,8 +188,9 @@ bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
   return shared.size() >= kFewestOps;
 }
 
-// Inputs of the fusion and results of libraries.
+// Inputs of the fusion and results of libraries; a part itself if it takes long to find out.
 std::vector<const TensorView*> readBySeveral(const std::vector<TensorView*>& parts) {
+  constexpr size_t kMostVisited = 1024;
   std::unordered_map<const TensorView*, size_t> last_part; // that it was met in
   std::unordered_set<const TensorView*> shared;
   std::vector<const TensorView*> out;
@@ -198,6 +199,9 @@ std::vector<const TensorView*> readBySeveral(const std::vector<TensorView*>& par
     while (!stack.empty()) {
       const TensorView* tv = stack.back();
       stack.pop_back();
+      if (last_part.size() > kMostVisited) {
+        return {parts.front()};
+      }
       const auto [it, is_first] = last_part.try_emplace(tv, p);
       if (!is_first && it->second == p) {
         continue;

@@ -214,14 +214,16 @@ class Regions {
     return known == e ? e : known = first(known);
   }
 
-  // In the order of the fusion, with what each computes for itself.
+  // Of each region in the order of the fusion, with what it computes for itself.
   std::unordered_map<const Expr*, std::vector<const Expr*>> exprs(const Fusion* fusion) {
     std::unordered_map<const Expr*, std::vector<const Expr*>> out;
     std::unordered_map<const Expr*, std::set<const Expr*>> regions_of;
     const std::vector<Expr*>& all = fusion->exprs();
     for (auto e = all.rbegin(); e != all.rend(); ++e) {
       std::set<const Expr*>& own = regions_of[*e];
-      own.insert(first(*e));
+      if (of_rows_.count(*e) != 0) {
+        own.insert(first(*e));
+      }
       for (const Expr* region : own) {
         out[region].push_back(*e);
       }
@@ -315,11 +317,15 @@ std::vector<RowsAndColumns> findRowsAndColumns(Fusion* fusion) {
     return {};
   }
   const RowDims row_dims = rowDimsOf(fusion, graph);
-  Regions regions(fusion, [&](const TensorView* in) {
-    const std::set<IdGroup> own = dimsOf(in, graph).kept;
-    return std::any_of(columns.begin(), columns.end(), [&](const ReductionOp* op) {
-      const ReducedAndKept dims = dimsOf(op->out(), graph);
-      return std::ranges::includes(own, dims.reduced) && std::ranges::includes(own, dims.kept);
+  std::set<std::pair<std::set<IdGroup>, std::set<IdGroup>>> of_columns; // rows and columns
+  for (const ReductionOp* op : columns) {
+    const ReducedAndKept dims = dimsOf(op->out(), graph);
+    of_columns.emplace(dims.reduced, dims.kept);
+  }
+  Regions regions(fusion, [&](const TensorView* tv) {
+    const std::set<IdGroup> own = dimsOf(tv, graph).kept;
+    return std::ranges::any_of(of_columns, [&](const auto& dims) {
+      return std::ranges::includes(own, dims.first) && std::ranges::includes(own, dims.second);
     });
   });
   const auto exprs_of = regions.exprs(fusion);
