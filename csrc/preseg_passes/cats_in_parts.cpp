@@ -52,7 +52,7 @@ bool hasDimsOf(const TensorView* part, const TensorView* whole, std::optional<si
 class Making {
  public:
   enum class Kind : uint8_t {
-    Read,        // an input or a library's result, or a view or a part of one
+    Read,        // an input or a library's result, or views, parts or concatenations of some
     Elementwise, // computed of such
     Kernel,      // depends on what takes a kernel of its own, and is not cut since
     Other
@@ -87,10 +87,9 @@ class Making {
         return most;
       case ExprKind::SliceOp:
       case ExprKind::ReshapeOp:
-        return most <= Kind::Elementwise ? most : Kind::Other;
       case ExprKind::PadOp:
       case ExprKind::CatOp:
-        return most <= Kind::Elementwise ? Kind::Elementwise : Kind::Other;
+        return most <= Kind::Elementwise ? most : Kind::Other;
       case ExprKind::LoadStoreOp:
         return isPlainCopy(e) || !permutationOf(e).empty() || most == Kind::Read ? most
                                                                                  : Kind::Other;

@@ -414,9 +414,10 @@ void ReductionChooser::shareRows() {
 
 // Of a row of `vectors` vectors that so many threads share: all that a thread has of it, if these
 // are few. Lookups that are fewer at once leave room for more threads, whose lines no cache holds.
+// Numbers that are powers of two make fewer kernels of rows of many lengths.
 int64_t ReductionChooser::vectorsAtOnce(int64_t vectors, int64_t threads) const {
   const int64_t all = ceilDiv(vectors, threads);
-  return all <= unrollFor(mostElements()) && !looksUp()
+  return all <= unrollFor(mostElements()) && !looksUp() && !wantsAnyExtent(/*of_rows=*/true)
              ? all
              : unrollFor(std::max<int64_t>(vectors / kFewestThreadsOfRow, 1));
 }
