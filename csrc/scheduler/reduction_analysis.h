@@ -105,7 +105,7 @@ class ReductionAnalysis {
   }
   // It has dimensions that are not reduced: its values are others in every row.
   bool differsByRow(const TensorView* tv) const;
-  // Of whole rows of its own, an input has some elements, or fewer dimensions.
+  // The input differs by row, but has some elements of each alone, or lacks some dimensions of it.
   bool isPartOfRow(const TensorView* input) const;
   // Of what the kernel runs over; a reduction of all dimensions has one row.
   bool hasSeveralRows() const;

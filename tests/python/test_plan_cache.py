@@ -662,6 +662,14 @@ except KeyboardInterrupt:
 """
 
 
+def wait_for_file(path: Path, process: subprocess.Popen[str] | None = None) -> None:
+    """That another process leaves, this one for instance while it runs."""
+    end = time.monotonic() + 100
+    while not path.exists():
+        assert time.monotonic() < end and (process is None or process.poll() is None)
+        time.sleep(0.02)
+
+
 def start_and_wait_for_the_compiler(folder: Path) -> subprocess.Popen[str]:
     (folder / "temporary").mkdir(exist_ok=True)
     process = subprocess.Popen(
@@ -676,10 +684,7 @@ def start_and_wait_for_the_compiler(folder: Path) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-    end = time.monotonic() + 100
-    while not (folder / "held").exists():
-        assert time.monotonic() < end and process.poll() is None
-        time.sleep(0.02)
+    wait_for_file(folder / "held", process)
     return process
 
 
@@ -704,10 +709,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next(folder: Path, kill: i
     assert list(temporary.iterdir()) != []
     # The compiler goes on without the process, and writes into the folder until it is done.
     (folder / "held").unlink()
-    end = time.monotonic() + 100
-    while not (folder / "released").exists():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    wait_for_file(folder / "released")
     namespace = os.stat("/proc/self/ns/pid").st_ino
     alive = temporary / f"nvfuser-{namespace}-{os.getpid()}-x"
     other = temporary / "nvfuser-1-999999-x"  # of another container

@@ -11,20 +11,21 @@ from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 
 TOKENS, WIDTH = 260, 64
-# What is chosen depends on how many multiprocessors there are.
-on_the_simulated = pytest.mark.skipif(DEVICE.type != "cpu", reason="of a machine with few")
+# What is chosen depends on how many multiprocessors there are: few, of the machine that is
+# simulated for tensors of the CPU.
+CPU = torch.device("cpu")
 
 
 class Heads:
     """Of queries and keys, which the same angles rotate after a norm over all heads."""
 
-    def __init__(self, heads: int, tokens: int = TOKENS) -> None:
+    def __init__(self, heads: int, tokens: int = TOKENS, device: torch.device = DEVICE) -> None:
         torch.manual_seed(heads)
         size = heads * WIDTH
         self.heads, self.tokens = heads, tokens
-        self.x = torch.randn(2, tokens, size, device=DEVICE)
-        self.grad = torch.randn(2, heads, tokens, WIDTH, device=DEVICE)
-        self.weight = torch.randn(size, device=DEVICE)
+        self.x = torch.randn(2, tokens, size, device=device)
+        self.grad = torch.randn(2, heads, tokens, WIDTH, device=device)
+        self.weight = torch.randn(size, device=device)
         self.scale = (self.x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
 
     def inputs(self) -> list[torch.Tensor]:
@@ -58,7 +59,7 @@ class Heads:
 
 class Pair:
     def __init__(self, groups: list[Heads]) -> None:
-        angles = torch.randn(groups[0].tokens, WIDTH, device=DEVICE)
+        angles = torch.randn(groups[0].tokens, WIDTH, device=groups[0].x.device)
         self.groups, self.cos, self.sin = groups, angles.cos(), angles.sin()
         self.inputs = [t for g in groups for t in g.inputs()] + [self.cos, self.sin]
         with FusionDefinition() as fd:
@@ -78,11 +79,10 @@ class Pair:
         return [r for r in reports if r["scheduler"] == "inner_outer_persistent"]
 
 
-@on_the_simulated
 @pytest.mark.machine("hopper")
 def test_norms_that_share_angles_have_threads_of_their_own() -> None:
     """1536 and 128 columns: the narrow ones' rows have few threads, and a block has many rows."""
-    pair = Pair([Heads(24), Heads(2)])
+    pair = Pair([Heads(24, device=CPU), Heads(2, device=CPU)])
     pair.check()
     wide, narrow = (r["chosen"].lparams for r in pair.row_groups())
     assert narrow.bdimx == 16 and narrow.bdimy > wide.bdimy
@@ -101,11 +101,10 @@ def test_parts_of_rows_are_loaded_ahead(heads: int, ahead: bool) -> None:
     pair.check()
 
 
-@on_the_simulated
 @pytest.mark.machine("hopper")
 @pytest.mark.parametrize(("tokens", "ahead"), [(12, True), (TOKENS, False)])
 def test_registers_have_room_if_threads_are_few(tokens: int, ahead: bool) -> None:
-    pair = Pair([Heads(2, tokens)])
+    pair = Pair([Heads(2, tokens, CPU)])
     pair.check()
     assert [r["chosen"].load_parts_ahead for r in pair.row_groups()] == [ahead]
 
