@@ -39,6 +39,7 @@ from layer_cases import LAYERS, Layer
 from layer_forms import AS_IT_IS, FORMS, in_form
 from model_region_cases import MODEL_REGION_LAYERS
 from nvfuse_direct import explain
+from patch_layer_cases import PATCH_LAYERS
 from region_cases import REGION_LAYERS
 from run import relative_error
 from timing import Call, Stopwatch
@@ -50,6 +51,7 @@ SETS = {
     "further": FURTHER_LAYERS,
     "blind": BLIND_LAYERS,
     "fresh": FRESH_LAYERS,
+    "patches": PATCH_LAYERS,
     "regions": REGION_LAYERS,
     "model-regions": MODEL_REGION_LAYERS,
 }

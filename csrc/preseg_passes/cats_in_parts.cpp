@@ -110,7 +110,7 @@ class Making {
   std::unordered_map<const TensorView*, Kind> known_;
 };
 
-// Tensors that elementwise operations give the same loops.
+// Tensors that elementwise operations give the same loops, and equal views and parts of such.
 class SharedLoops {
  public:
   explicit SharedLoops(const std::vector<Expr*>& exprs) {
@@ -125,6 +125,7 @@ class SharedLoops {
         }
       }
     }
+    mapViews(exprs);
   }
   // After one permutation both have the same order.
   bool areThoseOf(const TensorView* a, const TensorView* b) const {
@@ -138,6 +139,49 @@ class SharedLoops {
   }
 
  private:
+  static bool isView(const Expr* e) {
+    switch (e->kind()) {
+      case ExprKind::SliceOp:
+      case ExprKind::ReshapeOp:
+      case ExprKind::SqueezeOp:
+        return true;
+      default:
+        return e->kind() == ExprKind::LoadStoreOp && !permutationOf(e).empty();
+    }
+  }
+
+  // Parts may begin at different elements.
+  static bool areAlike(const Expr* a, const Expr* b) {
+    const auto size = [](const IterDomain* id) { return id->extent(); };
+    return a->kind() == b->kind() &&
+           (a->kind() == ExprKind::SliceOp
+                ? std::ranges::equal(
+                      logicalIds(a->output(0)), logicalIds(b->output(0)),
+                      [](Val* x, Val* y) { return x->sameAs(y); }, size, size)
+                : a->sameFields(b) && permutationOf(a) == permutationOf(b));
+  }
+
+  // Of views of views the inner ones first.
+  void mapViews(const std::vector<Expr*>& exprs) {
+    constexpr size_t kMostViews = 64;
+    std::vector<const Expr*> views;
+    for (const Expr* e : exprs) {
+      if (!isView(e) || views.size() == kMostViews) {
+        continue;
+      }
+      for (const Expr* other : views) {
+        if (areAlike(e, other) && sets_.permissiveAreMapped(tensorIn(e), tensorIn(other))) {
+          sets_.mapEntries(e->output(0)->as<TensorView>(), other->output(0)->as<TensorView>());
+        }
+      }
+      views.push_back(e);
+    }
+  }
+
+  static const TensorView* tensorIn(const Expr* e) {
+    return e->input(0)->as<TensorView>();
+  }
+
   DisjointSets<const TensorView*> sets_;
 };
 
@@ -156,9 +200,9 @@ TensorView* stackedAlong(const TensorView* part, int64_t dim) {
 }
 
 // Columns lie element beside element, so that they are not written by vectors: only what several
-// take notable work for is worth more.
+// take notable work for is worth more, if neighbouring threads write neighbouring rows of them.
 bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
-  constexpr size_t kFewestOps = 8; // [hand]
+  constexpr size_t kFewestOps = 16; // [hand]
   constexpr size_t kMostVisited = 512;
   std::unordered_map<const Expr*, size_t> last_part; // that it is computed for
   std::unordered_set<const Expr*> shared;

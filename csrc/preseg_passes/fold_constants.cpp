@@ -8,6 +8,7 @@
 #include <ir/builder.h>
 #include <ir/evaluator.h>
 #include <ir/op_traits.h>
+#include <ops/creation.h>
 #include <ops/elementwise.h>
 #include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
@@ -36,8 +37,22 @@ class ConstantFolder : public Rewriter {
         if (movesElements(e) && !isBoundary(e)) {
           if (Val* value = valueOf(e->input(0))) {
             value_[e->output(0)] = value;
+            fill(e->output(0)->as<TensorView>(), value);
           }
         }
+    }
+  }
+
+  // What is read is made where it is read, instead of a view of what is nowhere else read.
+  void fill(TensorView* tv, Val* value) {
+    std::vector<Val*> shape;
+    for (const IterDomain* id : logicalIds(tv)) {
+      shape.push_back(id->getMaybeExpandedExtent());
+    }
+    auto* made = full(shape, value, tv->dtype());
+    made->setSourceLocation(tv->sourceLocation());
+    if (replace(tv, made)) {
+      value_[made] = value;
     }
   }
 

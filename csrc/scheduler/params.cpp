@@ -95,6 +95,10 @@ std::string PointwiseParams::toString() const {
   if (align_rows) {
     os << "align_rows: true\n";
   }
+  if (!tile_axes.empty()) {
+    os << "tile: " << join(tile_rows) << " along " << join(tile_axes) << " by " << tile_columns
+       << "\n";
+  }
   if (!aligned_inputs.empty()) {
     os << "aligned inputs: " << join(aligned_inputs) << "\n";
   }

@@ -52,12 +52,6 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
 
 ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
                        std::span<const int64_t> axes) {
-  const TensorView* tv = version.tv;
-  std::vector<MemoryDigit> memory;
-  for (const MemoryDim& dim : memoryDims(tv)) {
-    const DomainNumber term = dim.logical < 0 ? -1 : analysis.terms.knownDimension(dim.logical);
-    memory.push_back({term, dim.id->getMaybeExpandedExtent(), dim.contiguous});
-  }
   std::vector<AxisTerms::Id> axis_terms;
   for (const int64_t axis : axes) {
     const auto at = static_cast<size_t>(axis);
@@ -66,8 +60,19 @@ ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& v
       axis_terms.push_back(version.view[at]);
     }
   }
+  return runAlongTerms(analysis, version, axis_terms);
+}
+
+ContiguousRun runAlongTerms(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                            std::span<const AxisTerms::Id> terms) {
+  const TensorView* tv = version.tv;
+  std::vector<MemoryDigit> memory;
+  for (const MemoryDim& dim : memoryDims(tv)) {
+    const DomainNumber term = dim.logical < 0 ? -1 : analysis.terms.knownDimension(dim.logical);
+    memory.push_back({term, dim.id->getMaybeExpandedExtent(), dim.contiguous});
+  }
   const bool stands_alone = tv->isFusionOutput() && !tv->isFusionInput();
-  return contiguousRun(memory, axis_terms, AxisTermSteps(analysis.terms, stands_alone));
+  return contiguousRun(memory, terms, AxisTermSteps(analysis.terms, stands_alone));
 }
 
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
@@ -162,6 +167,9 @@ class PointwiseSchedule {
       return;
     }
     tv->reorder(analysis_.loop_order);
+    if (!params_.tile_axes.empty()) {
+      tile(tv);
+    }
     if (break_point_ == 0) {
       schedule1D(tv);
     } else {
@@ -175,6 +183,40 @@ class PointwiseSchedule {
       id->parallelize(type);
       axes_.order.push_back(id);
     }
+  }
+
+  // [.., rows, .., columns] to [.., rows / r, .., columns / c, r, c], for rows of several
+  // dimensions the first of them outermost.
+  void tile(TensorView* tv) const {
+    const auto rank = static_cast<int64_t>(analysis_.loop_order.size());
+    const std::vector<int64_t>& axes = params_.tile_axes;
+    NVF_CHECK(axes.size() == params_.tile_rows.size() && params_.tile_columns > 0 &&
+                  params_.tile_columns % params_.vectorization_factor == 0,
+              "tile_axes need as many tile_rows, and tile_columns must be whole vectors");
+    for (const int64_t axis : axes) {
+      NVF_CHECK(axis >= break_point_ && axis < rank && std::ranges::count(axes, axis) == 1,
+                "tile_axes: ", axis, " is no dimension inside of the break point, or there twice");
+    }
+    const int64_t last = std::ranges::max(axes);
+    int64_t first = rank; // of the columns
+    for (int64_t columns = 1; columns % params_.tile_columns != 0;) {
+      const Val* extent = first - 1 > last ? tv->axis(first - 1)->extent() : nullptr;
+      NVF_CHECK(extent != nullptr && extent->isConstInt(), "tile_columns: ", params_.tile_columns,
+                " do not divide the dimensions inside of tile_axes");
+      columns *= extent->intValue();
+      --first;
+    }
+    if (first == rank) {
+      return;
+    }
+    tv->flatten(first, -1);
+    std::vector<IterDomain*> loop = tv->getLoopDomain();
+    IterDomain* columns = splitOff(loop.back(), params_.tile_columns);
+    for (size_t i = 0; i < axes.size(); ++i) {
+      loop.push_back(splitOff(loop[static_cast<size_t>(axes[i])], params_.tile_rows[i]));
+    }
+    loop.push_back(columns);
+    tv->domain()->setLoopDomain(loop);
   }
 
   void schedule1D(TensorView* tv) {

@@ -44,6 +44,9 @@ std::span<const int64_t> innerAxes(const PointwiseAnalysis& analysis, int64_t fi
 // The run of these axes (outermost first) along the memory of a tensor.
 ContiguousRun runAlong(const PointwiseAnalysis& analysis, const TensorVersion& version,
                        std::span<const int64_t> axes);
+// The same of any terms of its dimensions.
+ContiguousRun runAlongTerms(const PointwiseAnalysis& analysis, const TensorVersion& version,
+                            std::span<const AxisTerms::Id> terms);
 
 // The tensor has all these axes, and its memory lets vectors along them.
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,

@@ -72,7 +72,8 @@ class Chooser {
     if (params->vectorization_factor > 1) {
       params->aligned_inputs = alignedInputs(*params);
     }
-    if (info_.wishes().bulk_pointwise) {
+    chooseTile(*params);
+    if (info_.wishes().bulk_pointwise && params->tile_axes.empty()) {
       chooseBulkLoads(*params);
     }
     return params;
@@ -114,6 +115,159 @@ class Chooser {
       chooseBlocks2D(*params);
     }
     return params;
+  }
+
+  // --- threads along several dimensions ---
+
+  // A tensor that is read in pieces of less than a sector may have their neighbours in memory along
+  // other loops, so far outside that other warps read them. As many of those iterations as make a
+  // line come next to each other, and inside of them as many elements as are a sector of the
+  // narrowest tensor. They divide the extents, which must be known.
+  void chooseTile(PointwiseParams& params) const {
+    if (info_.machine().threads_in_loops || params.align_rows) {
+      return;
+    }
+    const int64_t sector = 8 * info_.machine().sector_bytes;
+    const int64_t line = 8 * info_.machine().line_bytes;
+    int64_t narrowest = sector;
+    for (const Tensor& t : tensors_) {
+      narrowest = t.elements == total_ ? std::min(narrowest, t.bits) : narrowest;
+    }
+    int64_t widest = 0; // bits
+    for (const Tensor& t : tensors_) {
+      if (t.is_output || t.elements < total_ || t.bits <= widest) {
+        continue;
+      }
+      const TileRows rows = rowsOfLine(t, params, sector / t.bits, line / t.bits);
+      const int64_t first = rows.axes.empty() ? 0 : std::ranges::max(rows.axes) + 1;
+      const int64_t vector = params.vectorization_factor;
+      const int64_t columns =
+          vector * knownColumns(first, ceilDiv(sector / narrowest, vector), vector);
+      if (!rows.axes.empty() && 2 * columns * narrowest >= sector) {
+        params.tile_axes = rows.axes;
+        params.tile_rows = rows.factors;
+        params.tile_columns = columns;
+        widest = t.bits;
+      }
+    }
+  }
+
+  struct TileRows {
+    std::vector<int64_t> axes; // the outermost in memory first
+    std::vector<int64_t> factors;
+  };
+
+  // None, if it is read by sectors anyway. A block's warps read the sectors of a line.
+  TileRows rowsOfLine(const Tensor& t, const PointwiseParams& params, int64_t sector,
+                      int64_t line) const {
+    const auto rank = static_cast<int64_t>(extents_.size());
+    std::vector<LoopPart> parts = loopParts(t, params.break_point);
+    std::vector<AxisTerms::Id> terms; // of the run, in memory order
+    int64_t run = 1;
+    const auto extended = [&](const LoopPart& part) {
+      std::vector<AxisTerms::Id> with{part.term};
+      with.insert(with.end(), terms.begin(), terms.end());
+      return knownRun(t, with);
+    };
+    while (!parts.empty() && 2 * run <= sector && extended(parts.back()) > run) {
+      run = extended(parts.back());
+      terms.insert(terms.begin(), parts.back().term);
+      parts.pop_back();
+    }
+    if (2 * run > sector) {
+      return {};
+    }
+    TileRows out;
+    bool in_warp = true;
+    while (2 * run <= line) {
+      const auto next =
+          std::ranges::find_if(parts, [&](const LoopPart& part) { return extended(part) > run; });
+      if (next == parts.end() || next->axis == rank - 1) { // the columns go on
+        break;
+      }
+      const int64_t extent = extended(*next) / run;
+      const int64_t factor = largestDivisor(extent, line / run);
+      if (factor == 1 || !next->is_innermost) {
+        break;
+      }
+      const int64_t inside = total_ / rowsAt(next->axis + 1);
+      in_warp = in_warp && inside * factor <= kWarp * params.vectorization_factor;
+      out.axes.insert(out.axes.begin(), next->axis);
+      out.factors.insert(out.factors.begin(), factor);
+      terms.insert(terms.begin(), next->term);
+      parts.erase(next);
+      run *= factor;
+      if (factor < extent) {
+        break;
+      }
+    }
+    return in_warp || out.axes.empty() ? TileRows{} : out;
+  }
+
+  // What a loop runs over of the dimensions of a tensor, which may be several.
+  struct LoopPart {
+    int64_t axis; // in the order of the loops
+    AxisTerms::Id term;
+    bool is_innermost; // of the loop's
+  };
+
+  std::vector<LoopPart> loopParts(const Tensor& t, int64_t first) const {
+    std::vector<LoopPart> parts;
+    for (int64_t a = first; a < static_cast<int64_t>(extents_.size()); ++a) {
+      if (!t.has_axis[static_cast<size_t>(a)]) {
+        continue;
+      }
+      const int64_t axis = analysis_.loop_order[static_cast<size_t>(a)];
+      const size_t most = extents_.size() + logicalIds(t.access.tv).size();
+      addParts(a, t.access.version->view[static_cast<size_t>(axis)], true, most, parts);
+    }
+    return parts;
+  }
+
+  void addParts(int64_t axis, AxisTerms::Id term, bool is_innermost, size_t most,
+                std::vector<LoopPart>& parts) const {
+    const AxisTerms::Node& node = analysis_.terms[term];
+    if (node.kind == AxisTerms::Kind::Merge && parts.size() < most) {
+      addParts(axis, node.a, false, most, parts);
+      addParts(axis, node.b, is_innermost, most, parts);
+    } else {
+      parts.push_back({axis, term, is_innermost});
+    }
+  }
+
+  // Elements that lie together in memory; 0 if that depends on sizes.
+  int64_t knownRun(const Tensor& t, std::span<const AxisTerms::Id> terms) const {
+    const ContiguousRun run = runAlongTerms(analysis_, *t.access.version, terms);
+    const bool is_known =
+        !run.empty() && !run.resized &&
+        std::ranges::all_of(run.multiples.front(), [](const Val* v) { return v->isConstInt(); });
+    return is_known ? info_.productOf(run.multiples.front()) : 0;
+  }
+
+  static int64_t largestDivisor(int64_t of, int64_t most) {
+    int64_t n = std::min(of, most);
+    while (of % n != 0) {
+      --n;
+    }
+    return n;
+  }
+
+  // The largest number up to `most` so that `of` times it divides the product of the loops from
+  // `first` on, of which the innermost that it takes have known extents; 0: none.
+  int64_t knownColumns(int64_t first, int64_t most, int64_t of) const {
+    const auto dims = logicalIds(analysis_.reference);
+    int64_t known = 1;
+    int64_t best = 0;
+    for (auto a = static_cast<int64_t>(extents_.size()); a > first && best < most; --a) {
+      const int64_t axis = analysis_.loop_order[static_cast<size_t>(a - 1)];
+      const auto extent = constInt(dims[static_cast<size_t>(axis)]->extent());
+      if (!extent.has_value() || *extent < 1) {
+        break;
+      }
+      known *= *extent;
+      best = known % of == 0 ? largestDivisor(known / of, most) : 0;
+    }
+    return best;
   }
 
   // Of those that are read element by element, at least in one of several ways.

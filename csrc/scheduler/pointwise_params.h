@@ -37,6 +37,12 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
   bool align_rows = false;
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;
+  // Neighbouring threads run along several dimensions, so that they access whole sectors of tensors
+  // with different neighbours: tile_rows along those at tile_axes in the order of the loops, and
+  // tile_columns elements along the innermost ones. Empty: none.
+  std::vector<int64_t> tile_axes;
+  std::vector<int64_t> tile_rows;
+  int64_t tile_columns = 1;
   // Numbers of the accesses (pointwise::TensorAccess) that are element by element although the
   // tensor's layout would allow vectors: misaligned, or an extent is not divisible at the shapes at
   // hand.
@@ -58,6 +64,9 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
     visit("align_rows", &PointwiseParams::align_rows);
     visit("unroll_factor_inner", &PointwiseParams::unroll_factor_inner);
     visit("unroll_factor_outer", &PointwiseParams::unroll_factor_outer);
+    visit("tile_axes", &PointwiseParams::tile_axes);
+    visit("tile_rows", &PointwiseParams::tile_rows);
+    visit("tile_columns", &PointwiseParams::tile_columns);
     visit("not_vectorized", &PointwiseParams::not_vectorized);
     visit("bulk_loads", &PointwiseParams::bulk_loads);
     visit("aligned_inputs", &PointwiseParams::aligned_inputs);
@@ -74,6 +83,9 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
     align_rows = false;
     unroll_factor_inner = 1;
     unroll_factor_outer = 1;
+    tile_axes.clear();
+    tile_rows.clear();
+    tile_columns = 1;
     not_vectorized.clear();
     bulk_loads.clear();
     aligned_inputs.clear();

@@ -399,12 +399,14 @@ void ReductionChooser::chooseInner() {
 
 // Pairs of what two tensors have, for instance: neighbouring rows read the same, and differ in
 // single values. A thread that has several rows loads, and computes of positions, once what they
-// share.
+// share. Elements that are looked up or written for each row are not shared.
 void ReductionChooser::shareRows() {
-  const bool are_shared = std::ranges::all_of(fusion_->inputs(), [&](const Val* v) {
+  const auto isShared = [&](const Val* v) {
     const auto* tv = tryAs<TensorView>(v);
     return tv == nullptr || !analysis_.hasReducedDims(tv) || analysis_.isSharedByNeighbours(tv);
-  });
+  };
+  const bool are_shared = std::ranges::all_of(fusion_->inputs(), isShared) &&
+                          std::ranges::all_of(fusion_->outputs(), isShared) && !looksUp();
   if (are_shared && !params_->align_rows && !analysis_.hasShortDims() &&
       kept_ >= kRowsOfThread * machine_.sms * machine_.fewThreads()) {
     params_->unroll_factor_iter_dom = kRowsOfThread;

@@ -47,7 +47,7 @@ TEST_F(CatsInParts, AlongTheOutermostDimensionEachIsOnePiece) {
 TEST_F(CatsInParts, ColumnsThatHaveMuchInCommon) {
   TensorView* x = input({4});
   TensorView* shared = x;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 16; ++i) {
     shared = sin(shared);
   }
   const auto column = [](TensorView* tv) { return broadcast(tv, {false, true}); };
@@ -122,6 +122,23 @@ TEST_F(CatsInParts, PartsMayBeMadeOfViews) {
 }
 
 // A mask that is returned has a kernel with the loops of a part, whatever the others are.
+// Equal views of what has the same loops, and parts of one size, have the same loops.
+TEST_F(CatsInParts, PartsOfEqualViewsHaveTheSameLoops) {
+  TensorView* x = input({4, 8});
+  const auto every_second = [](TensorView* tv, int64_t first) {
+    TensorView* pairs = reshape(tv, {4, 4, 2});
+    return squeeze(slice(pairs, {0, 0, first}, {4, 4, first + 1}), std::vector<int64_t>{2});
+  };
+  TensorView* a = sin(x);
+  TensorView* b = cos(x);
+  fusion_.addOutput(cat({neg(every_second(a, 0)), neg(every_second(b, 1))}, 1));
+  fusion_.addOutput(cat({neg(every_second(a, 0)), neg(slice(b, {0, 2}, {4, 6}))}, 1));
+  const std::vector<CatInParts> found = catsInParts(&fusion_);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_TRUE(found[0].in_one_kernel);
+  EXPECT_FALSE(found[1].in_one_kernel);
+}
+
 TEST_F(CatsInParts, PartsBesideOtherResultsHaveTheirKernels) {
   TensorView* x = input({4, 8});
   TensorView* is_positive = gt(x, fusion_.zeroVal());

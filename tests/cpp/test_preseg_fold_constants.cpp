@@ -45,6 +45,20 @@ outputs: t0
 )");
 }
 
+TEST_F(FoldConstants, ViewsOfConstantsAreMadeInTheirShape) {
+  TensorView* x = input({2, 8});
+  TensorView* zeros = slice(reshape(filled(0), {2, 2, 8}), {0, 0, 0}, {2, 1, 8});
+  fusion_.addOutput(cat({zeros, broadcast(x, {false, true, false})}, 1));
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i2, b, i8] = full(float(0))
+t1 float32[i2, i2, i8] of [i2, b, i8] = pad(t0, float(0))
+t2 float32[i2, b, i8] = broadcast(x0)
+t3 float32[i2, i2, i8] of [i2, b, i8] = pad(t2, float(0))
+t4 float32[i2, i2, i8] = cat(t1, t3)
+outputs: t4
+)");
+}
+
 // Nothing else gives the result its size.
 TEST_F(FoldConstants, NotWhereTheTensorGivesTheSize) {
   TensorView* x = input({1, 8});

@@ -317,6 +317,52 @@ TEST_F(SchedulerPointwise, AnOutputLargerThanTheReferenceIsAPlaceToCut) {
   EXPECT_EQ(conflictingTensors(&fusion_).made, (std::vector<TensorView*>{y}));
 }
 
+// Latents [channels, rows, columns] in patches of 2 x 2: of a patch's two pixels in a row the
+// neighbours in memory are those of the next patches.
+TEST_F(SchedulerPointwise, PatchesAreReadByLines) {
+  TensorView* x = makeContigConcreteTensor({8, 16, 96, 104}, DataType::BFloat16);
+  fusion_.addInput(x);
+  TensorView* pixels = reshape(x, {8, 16, 48, 2, 52, 2});
+  fusion_.addOutput(neg(permute(pixels, {0, 2, 4, 1, 3, 5})));
+  const PointwiseParams p = heuristics({Arg({8, 16, 96, 104})});
+  EXPECT_EQ(p.vectorization_factor, 2);
+  EXPECT_EQ(p.tile_axes, (std::vector<int64_t>{2}));
+  EXPECT_EQ(p.tile_rows, (std::vector<int64_t>{26})); // of 52 patches, 4 bytes of each
+  EXPECT_EQ(p.tile_columns, 16);                      // a sector of results
+  expectWellFormed(p);
+}
+
+// Back: channels, and two rows of each, are neighbours in memory.
+TEST_F(SchedulerPointwise, PatchesAreWrittenFromSectors) {
+  TensorView* x = makeContigConcreteTensor({8, 48, 52, 16, 2, 2}, DataType::BFloat16);
+  fusion_.addInput(x);
+  fusion_.addOutput(neg(reshape(permute(x, {0, 3, 1, 4, 2, 5}), {8, 16, 96, 104})));
+  const PointwiseParams p = heuristics({Arg({8, 48, 52, 16, 2, 2})});
+  EXPECT_EQ(p.tile_axes, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(p.tile_rows, (std::vector<int64_t>{16, 2}));
+  EXPECT_EQ(p.tile_columns, 8);
+  expectWellFormed(p);
+}
+
+// Threads would be left idle, or a warp reads whole sectors anyway.
+TEST_F(SchedulerPointwise, NoTilesOfUnknownOrNeighbouringDimensions) {
+  TensorView* x = makeContigConcreteTensor({8, 4, 64, 64}, DataType::BFloat16);
+  fusion_.addInput(x);
+  TensorView* shuffled = reshape(x, {8, 2, 2, 64, 64});
+  fusion_.addOutput(neg(permute(shuffled, {0, 1, 3, 4, 2})));
+  EXPECT_TRUE(heuristics({Arg({8, 4, 64, 64})}).tile_axes.empty());
+}
+
+TEST_F(SchedulerPointwise, TilesThatDoNotFitAreRefused) {
+  TensorView* a = input(2, DataType::Float);
+  fusion_.addOutput(sin(a));
+  PointwiseParams p;
+  p.tile_axes = {0};
+  p.tile_rows = {2};
+  p.tile_columns = 8; // of a dimension whose size is not known
+  EXPECT_THROW(scheduleWith(&fusion_, SchedulerType::PointWise, p), UserError);
+}
+
 TEST_F(SchedulerPointwise, ExactlyOneSchedulerTakesAPointwiseFusion) {
   TensorView* x = input(2);
   fusion_.addOutput(sin(x));

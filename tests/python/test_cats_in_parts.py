@@ -202,7 +202,7 @@ def test_rows_of_two_norms() -> None:
 def stacked(ops: Any, x: Any, y: Any, dim: int) -> Any:
     """Columns, and what they are computed of: several operations that all of them need."""
     shared = x
-    for _ in range(4):
+    for _ in range(8):
         shared = ops.add(ops.mul(shared, y), 1.0)
     columns = [ops.sub(shared, x), ops.mul(shared, y), ops.neg(shared)]
     flags = [i == dim for i in range(3)]
@@ -216,7 +216,7 @@ def test_columns_that_have_much_in_common(dim: int, sizes: tuple[int, int], stat
     """One kernel, which computes it once, whichever dimension the columns are stacked along."""
     x, y = randn(*sizes), randn(*sizes) / 2
     shared = x.double()
-    for _ in range(4):
+    for _ in range(8):
         shared = shared * y.double() + 1
     expected = torch.stack([shared - x, shared * y, -shared], dim).float()
     fd = check(
@@ -239,7 +239,7 @@ def test_columns_of_columns_are_no_vectors() -> None:
         masked = fd.ops.where(tensors[2], tensors[0], 0.0)
         flags = [False, True]
         shared = masked
-        for _ in range(4):
+        for _ in range(8):
             shared = fd.ops.add(fd.ops.mul(shared, tensors[1]), 1.0)
         parts = [fd.ops.neg(shared), fd.ops.sub(shared, masked)]
         fd.add_output(fd.ops.cat([fd.ops.broadcast(part, flags) for part in parts], 1))
@@ -247,7 +247,7 @@ def test_columns_of_columns_are_no_vectors() -> None:
     (out,) = fd.execute(inputs)
     first = torch.where(mask, columns[0], 0.0).double()
     shared = first
-    for _ in range(4):
+    for _ in range(8):
         shared = shared * columns[1].double() + 1
     torch.testing.assert_close(
         out.double(), torch.stack([-shared, shared - first], 1), rtol=1e-4, atol=1e-4
