@@ -31,6 +31,9 @@ void joinParts(Fusion* fusion);
 // Scalars that are computed of constants become constants; so do operands all of whose elements
 // are one scalar (full).
 void foldConstants(Fusion* fusion);
+// What reads the same constant tensor reads one of its own: loops that read it in several ways have
+// nothing to share.
+void makeConstantsApart(Fusion* fusion);
 
 // x * 1, -(-x), casts there and back, permutations there and back, arithmetic on masks: what gives
 // bit by bit the same with fewer operations.

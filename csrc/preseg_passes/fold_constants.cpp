@@ -163,4 +163,20 @@ void foldConstants(Fusion* fusion) {
   ConstantFolder(fusion).run();
 }
 
+void makeConstantsApart(Fusion* fusion) {
+  for (Expr* e : std::vector<Expr*>(fusion->exprs())) {
+    if (e->kind() != ExprKind::FullOp) {
+      continue;
+    }
+    auto* tv = e->output(0)->as<TensorView>();
+    bool is_free = !tv->isFusionOutput(); // nobody else reads it
+    for (Expr* use : std::vector<Expr*>(fusion->liveUses(tv))) {
+      if (!is_free && isPointwise(use)) {
+        copyExprWith(fusion, use, {{tv, recompute(tv, {e->input(0)})}});
+      }
+      is_free = false;
+    }
+  }
+}
+
 } // namespace nvfuser

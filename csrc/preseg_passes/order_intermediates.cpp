@@ -20,6 +20,8 @@ namespace {
 
 using Order = std::vector<size_t>; // dimensions as they come in memory; empty: unknown
 
+constexpr int kMostLevels = 16; // of operations that are looked through
+
 bool isConcrete(const IterDomain* id) {
   return !id->isBroadcast() && !id->isReduction() && !id->isSymbolicType();
 }
@@ -43,20 +45,45 @@ Order permutationBy(const Expr* e) {
   return {order.begin(), order.end()};
 }
 
-// As it lies: by a library, or as a view that names its dimensions otherwise.
+// As it lies: by a library, or as a view that names its dimensions otherwise. So may be what it is
+// converted or otherwise computed to, element by element and with nothing else.
 bool isReadByRows(const TensorView* tv) {
-  return std::ranges::any_of(tv->uses(), [](const Expr* e) {
-    return e->kind() == ExprKind::LibraryOp || e->kind() == ExprKind::ReshapeOp ||
-           e->kind() == ExprKind::SqueezeOp || e->kind() == ExprKind::BroadcastOp;
-  });
+  const TensorView* next = tv;
+  for (int level = 0; next != nullptr && level < kMostLevels; ++level) {
+    tv = next;
+    next = nullptr;
+    for (const Expr* e : tv->uses()) {
+      switch (e->kind()) {
+        case ExprKind::LibraryOp:
+        case ExprKind::ReshapeOp:
+        case ExprKind::SqueezeOp:
+        case ExprKind::BroadcastOp:
+          return true;
+        case ExprKind::ElementwiseOp:
+          next = tensorInputs(e).size() == 1 ? tryAs<TensorView>(e->output(0)) : next;
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  return false;
 }
 
-// What it is converted or otherwise computed of, element by element and of nothing else.
+// What it is computed of, element by element, or is a part of: of several tensors the first that
+// has all elements.
 const TensorView* originOf(const TensorView* tv) {
-  const Expr* e = tv->definition();
-  while (e != nullptr && e->kind() == ExprKind::ElementwiseOp && tensorInputs(e).size() == 1) {
-    tv = tensorInputs(e).front();
-    e = tv->definition();
+  for (int level = 0; level < kMostLevels; ++level) {
+    const Expr* e = tv->definition();
+    const bool keeps_order =
+        e != nullptr && (e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::SliceOp);
+    const std::vector<TensorView*> inputs =
+        keeps_order ? tensorInputs(e) : std::vector<TensorView*>();
+    const auto whole = std::ranges::find_if(inputs, hasAllElements);
+    if (whole == inputs.end()) {
+      break;
+    }
+    tv = *whole;
   }
   return tv;
 }

@@ -59,6 +59,22 @@ outputs: t4
 )");
 }
 
+TEST_F(FoldConstants, EachReaderHasItsOwn) {
+  TensorView* zeros = filled(0);
+  const auto padded = [&](int64_t left, int64_t right) {
+    return pad(zeros, std::vector<int64_t>{0, 0, left, right});
+  };
+  fusion_.addOutput(add(padded(0, 1), padded(1, 0)));
+  makeConstantsApart(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = full(float(0))
+t1 float32[i5, i8] of [i4, i8] = pad(t0, float(0))
+t2 float32[i4, i8] = full(float(0))
+t3 float32[i5, i8] of [i4, i8] = pad(t2, float(0))
+t4 float32[i5, i8] = add(t1, t3)
+outputs: t4
+)");
+}
+
 // Nothing else gives the result its size.
 TEST_F(FoldConstants, NotWhereTheTensorGivesTheSize) {
   TensorView* x = input({1, 8});

@@ -51,6 +51,26 @@ TEST_F(OrderIntermediates, PermutedOnesThatMeetAnInputOfTheirOrderStay) {
   EXPECT_EQ(text(), before);
 }
 
+// A part of an input, and what is computed of it, lie as it does.
+TEST_F(OrderIntermediates, PermutedOnesThatMeetPartsOfSuchAnInputStay) {
+  TensorView* columns = permute(exp(input({8, 5})), {1, 0});
+  TensorView* part = slice(input({5, 16}), {0, 8}, {5, 16});
+  TensorView* scale = broadcast(input({8}), {true, false});
+  fusion_.addOutput(sum(mul(neg(columns), sub(mul(scale, sin(part)), scale)), {1}));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
+TEST_F(OrderIntermediates, PermutedOnesThatGetDimensionsAfterACastStay) {
+  TensorView* columns = permute(exp(input({8, 6})), {1, 0});
+  TensorView* each = broadcast(neg(columns), {true, false, false});
+  fusion_.addOutput(sum(mul(each, input({3, 6, 8})), {2}));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(OrderIntermediates, PermutedOnesThatAreReshapedStay) {
   TensorView* columns = permute(exp(input({8, 6})), {1, 0});
   fusion_.addOutput(sum(reshape(columns, std::vector<int64_t>{2, 3, 8}), {1}));

@@ -126,6 +126,14 @@ def test_fresh_layers_are_right(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
 
 
+def test_patch_layers_are_right(tmp_path: Path) -> None:
+    """Pixels of patches in rows, also of odd numbers of patches; wavelets."""
+    chosen = "Flux unpacked,Flux packed,Cosmos Haar,MobileViT unfolding"
+    rows = rows_of_layers(tmp_path, chosen, "--set", "patches")
+    assert len(rows) == 8
+    assert not [row for row in rows if "error" in row]
+
+
 def test_layers_in_other_forms_take_as_few_kernels() -> None:
     """Tokens that are flattened, heads that are split, dimensions of size 1; behind a product."""
     command = [sys.executable, FOLDER / "forms.py", "--only", "^MoE router 8|^Qwen3|^GPT-J"]
