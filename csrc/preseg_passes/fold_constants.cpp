@@ -171,7 +171,7 @@ void makeConstantsApart(Fusion* fusion) {
     auto* tv = e->output(0)->as<TensorView>();
     bool is_free = !tv->isFusionOutput(); // nobody else reads it
     for (Expr* use : std::vector<Expr*>(fusion->liveUses(tv))) {
-      if (!is_free && isPointwise(use)) {
+      if (!is_free && isPointwise(use) && !isPlainCopy(use)) {
         copyExprWith(fusion, use, {{tv, recompute(tv, {e->input(0)})}});
       }
       is_free = false;

@@ -389,7 +389,14 @@ OWN_NAMES = {
 OWN_MEMBERS = {
     "TensorView": {"circular_buffer", "cache_fork"},
     "HeuristicParams": {"evict_inputs_last", "stream_outputs"},
-    "PointwiseParams": {"align_rows", "aligned_inputs", "bulk_loads"},
+    "PointwiseParams": {
+        "align_rows",
+        "aligned_inputs",
+        "bulk_loads",
+        "tile_axes",
+        "tile_columns",
+        "tile_rows",
+    },
     "ReductionParams": {
         "align_rows",
         "any_extent",

@@ -96,3 +96,21 @@ def test_rows_of_their_own_are_loaded_by_themselves() -> None:
     fd = define(body)
     torch.testing.assert_close(fd.execute([x])[0], x.sum(2), atol=2e-5, rtol=2e-5)
     assert shared_rows(fd, [x]) <= {1}
+
+
+@pytest.mark.machine("hopper")
+def test_rows_that_are_looked_up_are_not_shared() -> None:
+    """The fields of a sample share their positions; what is found at each, and returned, differs."""
+    samples, fields, width = 9000, 39, 16
+    table = torch.randn(100, width)
+    ids = torch.randint(0, 100, (samples, fields))
+    with FusionDefinition() as fd:
+        tensors = [fd.from_pytorch(t, static_sizes=True) for t in (ids, table)]
+        found = fd.ops.embedding_fwd(*tensors)
+        fd.add_output(fd.ops.sum(fd.ops.mul(found, found), [1]))
+        fd.add_output(found)
+    inputs = [ids, table]
+    squares, rows = fd.execute(inputs)
+    torch.testing.assert_close(rows, table[ids], rtol=0, atol=0)
+    torch.testing.assert_close(squares, table[ids].square().sum(1), rtol=1e-5, atol=1e-5)
+    assert shared_rows(fd, inputs) == {1}
