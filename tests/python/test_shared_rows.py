@@ -100,7 +100,7 @@ def test_rows_of_their_own_are_loaded_by_themselves() -> None:
 
 @pytest.mark.machine("hopper")
 def test_rows_that_are_looked_up_are_not_shared() -> None:
-    """The fields of a sample share their positions; what is found at each, and returned, differs."""
+    """Fields of a sample share their positions; what is found there, and returned, differs."""
     samples, fields, width = 9000, 39, 16
     table = torch.randn(100, width)
     ids = torch.randint(0, 100, (samples, fields))
