@@ -200,7 +200,7 @@ TensorView* stackedAlong(const TensorView* part, int64_t dim) {
 }
 
 // Columns lie element beside element, so that they are not written by vectors: only what several
-// take notable work for is worth more, if neighbouring threads write neighbouring rows of them.
+// take notable work for is worth more.
 bool haveMuchInCommon(const std::vector<TensorView*>& parts) {
   constexpr size_t kFewestOps = 16; // [hand]
   constexpr size_t kMostVisited = 512;

@@ -43,13 +43,9 @@ class ConstantFolder : public Rewriter {
     }
   }
 
-  // What is read is made where it is read, instead of a view of what is nowhere else read.
+  // It is made in its own shape, instead of as a view of another constant.
   void fill(TensorView* tv, Val* value) {
-    std::vector<Val*> shape;
-    for (const IterDomain* id : logicalIds(tv)) {
-      shape.push_back(id->getMaybeExpandedExtent());
-    }
-    auto* made = full(shape, value, tv->dtype());
+    TensorView* made = full_like(tv, value);
     made->setSourceLocation(tv->sourceLocation());
     if (replace(tv, made)) {
       value_[made] = value;

@@ -139,11 +139,13 @@ class Chooser {
         continue;
       }
       const TileRows rows = rowsOfLine(t, params, sector / t.bits, line / t.bits);
-      const int64_t first = rows.axes.empty() ? 0 : std::ranges::max(rows.axes) + 1;
+      if (rows.axes.empty()) {
+        continue;
+      }
       const int64_t vector = params.vectorization_factor;
-      const int64_t columns =
-          vector * knownColumns(first, ceilDiv(sector / narrowest, vector), vector);
-      if (!rows.axes.empty() && 2 * columns * narrowest >= sector) {
+      const int64_t columns = vector * knownColumns(std::ranges::max(rows.axes) + 1,
+                                                    ceilDiv(sector / narrowest, vector), vector);
+      if (2 * columns * narrowest >= sector) {
         params.tile_axes = rows.axes;
         params.tile_rows = rows.factors;
         params.tile_columns = columns;
@@ -169,8 +171,12 @@ class Chooser {
       with.insert(with.end(), terms.begin(), terms.end());
       return knownRun(t, with);
     };
-    while (!parts.empty() && 2 * run <= sector && extended(parts.back()) > run) {
-      run = extended(parts.back());
+    while (!parts.empty() && 2 * run <= sector) {
+      const int64_t longer = extended(parts.back());
+      if (longer <= run) {
+        break;
+      }
+      run = longer;
       terms.insert(terms.begin(), parts.back().term);
       parts.pop_back();
     }

@@ -38,8 +38,9 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;
   // Neighbouring threads run along several dimensions, so that they access whole sectors of tensors
-  // with different neighbours: tile_rows along those at tile_axes in the order of the loops, and
-  // tile_columns elements along the innermost ones. Empty: none.
+  // with different neighbours: tile_columns elements along the innermost loops, and outside of them
+  // tile_rows iterations along each of the loops at tile_axes, which are positions in the order of
+  // the loops; the first of them lies outermost. Empty: none.
   std::vector<int64_t> tile_axes;
   std::vector<int64_t> tile_rows;
   int64_t tile_columns = 1;

@@ -10,20 +10,18 @@ from typing import Any
 import pytest
 import torch
 from helpers import DEVICE
-from nvfuse_direct import DataType, FusionDefinition
+from nvfuse_direct import FusionDefinition
 
 # On the machine that is simulated for tensors of the CPU.
 pytestmark = pytest.mark.machine("hopper")
-DTYPES = {torch.float32: DataType.Float, torch.bfloat16: DataType.BFloat16}
+DTYPES = [torch.float32, torch.bfloat16]
 
 
 def run(x: torch.Tensor, define: Callable[[Any, Any], Any]) -> tuple[torch.Tensor, list[str]]:
     """The result, and the dimensions of each kernel's tiles."""
     with FusionDefinition() as fd:
-        tv = fd.define_tensor(
-            shape=list(x.shape), contiguity=[True] * x.dim(), dtype=DTYPES[x.dtype]
-        )
-        fd.add_output(fd.ops.cast(define(fd.ops, tv), DTYPES[x.dtype]))
+        tv = fd.from_pytorch(x, static_sizes=True)
+        fd.add_output(fd.ops.cast(define(fd.ops, tv), x.dtype))
     (out,) = fd.execute([x])
     reports = fd.fec._segment_reports([x])
     return out, [r["scheduler_params"] or "" for r in reports]
