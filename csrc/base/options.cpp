@@ -107,7 +107,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"simplify_powers"},
      {"share_common_expressions"},
      {"share_sums"},
-     {"group_attention_heads"}}};
+     {"group_attention_heads"},
+     {"lend_rows"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

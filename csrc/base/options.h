@@ -98,6 +98,7 @@ enum class DisableOption : uint8_t {
   ShareCommonExpressions,
   ShareSums,
   GroupAttentionHeads,
+  LendRows,
   EndOfOptions
 };
 

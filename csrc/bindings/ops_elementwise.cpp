@@ -105,7 +105,7 @@ bool isTensorHandle(py::handle h) {
 void bindElementwiseOps(py::module_& ops) {
   for (int i = 0; i < numOps(); ++i) {
     const OpInfo& info = opInfo(static_cast<OpType>(i));
-    if (info.rule != TypeRule::Cast && info.op != OpType::CeilDiv) {
+    if (info.rule != TypeRule::Cast && info.op != OpType::CeilDiv && info.op != OpType::Sech2) {
       bindRow(ops, info);
     }
   }

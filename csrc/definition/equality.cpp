@@ -130,6 +130,7 @@ void DefinitionWriter::putTensor(const TensorView* tv) {
   put(kTensor);
   putEnum(tv->dtype());
   put(tv->isCpuScalar() ? 1 : 0);
+  put(static_cast<uint64_t>(tv->writtenElements().value_or(-1)));
   const TensorDomain* domain = tv->domain();
   putRefs(domain->root());
   putRefs(domain->logical());

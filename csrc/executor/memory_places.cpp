@@ -39,7 +39,17 @@ class Memory {
     const auto at =
         std::upper_bound(blocks_.begin(), blocks_.end(), offset,
                          [](size_t begin, const Block& block) { return begin < block.begin; });
-    blocks_.insert(at, {offset, offset + aligned(tensor.bytes), tensor.first_use, tensor.last_use});
+    blocks_.insert(at, {offset, aligned(offset + tensor.bytes), tensor.first_use, tensor.last_use});
+  }
+
+  // What is written in it stays there.
+  void putParts(const FreeMemory& memory) {
+    if (memory.parts.empty()) {
+      put({memory.bytes, memory.first_use, SIZE_MAX}, 0);
+    }
+    for (const FreeMemory::Part& part : memory.parts) {
+      put({part.bytes, part.first_use, SIZE_MAX}, part.offset);
+    }
   }
 
  private:
@@ -66,12 +76,15 @@ MemoryPlaces placeTensors(std::span<const TensorLifetime> tensors,
   MemoryPlaces result;
   result.places.resize(tensors.size());
   std::vector<Memory> rooms(free.size());
+  for (size_t r = 0; r < free.size(); ++r) {
+    rooms[r].putParts(free[r]);
+  }
   Memory shared;
   for (const size_t t : by_size) {
     const TensorLifetime& tensor = tensors[t];
     const auto room = std::find_if(by_room.begin(), by_room.end(), [&](size_t r) {
-      return tensor.last_use < free[r].first_use && tensor.bytes <= free[r].bytes &&
-             rooms[r].lowestOffset(tensor) <= free[r].bytes - tensor.bytes;
+      const size_t bytes = std::max<size_t>(tensor.bytes, 1);
+      return bytes <= free[r].bytes && rooms[r].lowestOffset(tensor) <= free[r].bytes - bytes;
     });
     const bool is_shared = room == by_room.end();
     Memory& memory = is_shared ? shared : rooms[*room];
@@ -128,6 +141,8 @@ struct Unit {
   std::vector<uint32_t> values;
   Result* result = nullptr; // the last one is returned
   bool is_made = false;     // by its step
+  // Of a result: what is written part by part, where each part is in one piece.
+  std::vector<FreeMemory::Part> parts = {};
 };
 
 class MemoryAssignment {
@@ -137,6 +152,9 @@ class MemoryAssignment {
   void run() {
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       addOutputs(s);
+    }
+    for (Unit& unit : units_) {
+      keepPartsApart(unit);
     }
     for (size_t s = 0; s < plan_.steps.size(); ++s) {
       overwriteInputs(s);
@@ -172,18 +190,35 @@ class MemoryAssignment {
       const uint32_t whole = part == nullptr ? value : part->source;
       const auto [it, is_new] = unit_of_.try_emplace(whole, units_.size());
       if (is_new) {
-        const ArgView& view = plan_.locals[whole - plan_.num_args];
         const size_t bytes =
-            part == nullptr
-                ? bytesOf(step.launch.outputs[i])
-                : static_cast<size_t>(view.storage_elements * dataTypeSizeBytes(view.dtype));
+            part == nullptr ? bytesOf(step.launch.outputs[i]) : bytesOfLocal(whole);
         units_.push_back({{bytes, s, s}, {whole}, resultOf(whole), step.makes_results});
       }
       Unit& unit = units_[it->second];
       unit.life.last_use = s;
       if (part != nullptr) {
+        const auto& seen = unit.values;
+        if (std::find(seen.begin(), seen.end(), value) == seen.end()) {
+          unit.parts.push_back({static_cast<size_t>(part->offset), bytesOfLocal(value), s});
+        }
         unit.values.push_back(value);
       }
+    }
+  }
+
+  size_t bytesOfLocal(uint32_t value) const {
+    const ArgView& view = plan_.locals[value - plan_.num_args];
+    return static_cast<size_t>(view.storage_elements * dataTypeSizeBytes(view.dtype));
+  }
+
+  // Parts of rows lie between those of others.
+  static void keepPartsApart(Unit& unit) {
+    std::ranges::sort(unit.parts, {}, &FreeMemory::Part::offset);
+    const auto overlap = [](const FreeMemory::Part& a, const FreeMemory::Part& b) {
+      return a.offset + a.bytes > b.offset;
+    };
+    if (std::ranges::adjacent_find(unit.parts, overlap) != unit.parts.end()) {
+      unit.parts.clear();
     }
   }
 
@@ -213,6 +248,7 @@ class MemoryAssignment {
                            isNew(fresh) && old.life.bytes == fresh.life.bytes;
       if (is_free) {
         fresh.life.first_use = old.life.first_use;
+        fresh.parts.clear();
         fresh.values.insert(fresh.values.begin(), old.values.begin(), old.values.end());
         for (const uint32_t value : std::exchange(old.values, {})) {
           unit_of_[value] = to->second;
@@ -257,7 +293,7 @@ class MemoryAssignment {
       if (unit.is_made) {
         addMade(unit, profile);
       } else if (unit.result != nullptr) {
-        free.push_back({unit.life.bytes, unit.life.first_use});
+        free.push_back({unit.life.bytes, unit.life.first_use, unit.parts});
         homes.push_back(unit.result->source);
         profile.addResult(unit.life.bytes, 0);
         put(unit, unit.result->source, /*is_in_block=*/false, 0);

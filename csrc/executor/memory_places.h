@@ -27,10 +27,17 @@ struct TensorLifetime {
   size_t last_use;
 };
 
-// Memory that is free before a step uses it.
+// Memory that is free before a step uses it, and, if steps write it part by part, each part before
+// its own.
 struct FreeMemory {
+  struct Part {
+    size_t offset; // bytes
+    size_t bytes;
+    size_t first_use;
+  };
   size_t bytes;
   size_t first_use;
+  std::vector<Part> parts = {}; // all of it; empty: one
 };
 
 struct MemoryPlaces {

@@ -268,7 +268,7 @@ void Planner::Call::addPart(const OutputPart& output_part) {
   view.rank = static_cast<int32_t>(sizes.size());
   view.sizes = shape.sizes.data();
   view.strides = shape.strides.data();
-  view.storage_elements = shape.storage_elements;
+  view.storage_elements = output_part.part->writtenElements().value_or(shape.storage_elements);
   value_of[output_part.part] = addLocal(view);
   plan->parts.push_back({value_of.at(output_part.part), whole, offset});
 }

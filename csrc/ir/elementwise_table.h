@@ -117,8 +117,13 @@ enum class TypeRule {
   F(Clamp, clamp, 3, LikeFirst, "", "x limited to [y, z].") \
   F(Threshold, threshold, 3, LikeFirst, "", "z where x <= y, x elsewhere.")
 
+// What only rewrites make: there is no builder function, and no name in Python.
+#define NVF_ELEMENTWISE_OPS_OF_REWRITES(F) \
+  F(Sech2, sech2, 1, Float, "", "Square of the hyperbolic secant: 1 / cosh(x)^2.")
+
 #define NVF_ELEMENTWISE_OPS(F) \
   NVF_ELEMENTWISE_FUNCTIONS(F) \
+  NVF_ELEMENTWISE_OPS_OF_REWRITES(F) \
   F(Cast, cast, 1, Cast, "", "Conversion to another dtype, rounding to nearest even.") \
   F(BitCast, bitcast, 1, Cast, "", "The same bits as another dtype of that size.")
 // clang-format on

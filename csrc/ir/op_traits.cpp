@@ -115,6 +115,7 @@ bool isFunction(const Expr* e) {
     case OpType::Log1p:
     case OpType::Log2:
     case OpType::Log10:
+    case OpType::Sech2:
     case OpType::Tanh:
     case OpType::Erf:
     case OpType::Erfc:

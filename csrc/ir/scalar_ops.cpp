@@ -447,6 +447,8 @@ std::optional<T> numberOp(OpType op, T a, T b, T c) {
       return T(1) / a;
     case OpType::Rsqrt:
       return T(1) / std::sqrt(a);
+    case OpType::Sech2:
+      return T(1) / (std::cosh(a) * std::cosh(a));
     case OpType::Sigmoid:
       return T(1) / (T(1) + std::exp(-a));
     case OpType::Silu:

@@ -21,6 +21,7 @@ TensorView::TensorView(const TensorView* src, IrCloner* cloner)
       domain_(cloner->clone(src->domain_)),
       memory_type_(src->memory_type_),
       cpu_scalar_(src->cpu_scalar_),
+      written_elements_(src->written_elements_),
       compute_at_pos_(src->compute_at_pos_),
       max_producer_pos_(src->max_producer_pos_),
       circular_buffer_(src->circular_buffer_),

@@ -77,6 +77,14 @@ class TensorView : public Val {
   void setCpuScalar(bool v) {
     cpu_scalar_ = v;
   }
+  // Of a dense output: its kernel writes so many elements, those that come first in memory, and
+  // another kernel the others. Null: it writes all.
+  std::optional<int64_t> writtenElements() const {
+    return written_elements_;
+  }
+  void setWrittenElements(int64_t count) {
+    written_elements_ = count;
+  }
 
   // --- schedule primitives (transform/) ---
 
@@ -183,6 +191,7 @@ class TensorView : public Val {
   TensorDomain* domain_;
   MemoryType memory_type_;
   bool cpu_scalar_ = false;
+  std::optional<int64_t> written_elements_;
   int64_t compute_at_pos_ = 0;
   int64_t max_producer_pos_ = 0;
   CircularBuffer circular_buffer_;

@@ -420,6 +420,7 @@ class GuardInserter {
                        : computesInRegisters(*it) ? Conditions{}
                                                   : ownConditions(tv);
       if (tv->getMemoryType() == MemoryType::Global) {
+        guardWritten(tv, all);
         const auto& reduces = grid_reduces_.of(tv);
         for (const ThreadReduce* r : reduces) {
           // Blocks arrive in any order: of two reductions the last block need not be the same.
@@ -448,6 +449,29 @@ class GuardInserter {
         conditions_[out] = all;
       }
     }
+  }
+
+  // That the element is among those that this kernel writes: a number of rows of the dimensions that
+  // the others do not divide.
+  void guardWritten(const TensorView* tv, Conditions& out) {
+    if (!tv->writtenElements().has_value()) {
+      return;
+    }
+    int64_t written = *tv->writtenElements();
+    const TensorDomain::Ids dims = logicalIds(tv);
+    size_t rows = dims.size();
+    while (rows > 0 && written % dims[rows - 1]->extent()->intValue() == 0) {
+      written /= dims[--rows]->extent()->intValue();
+    }
+    Indexer& indexer = ctx_.indexer(tv);
+    Val* row = ctx_.kernel()->zeroVal();
+    for (size_t d = 0; d < rows; ++d) {
+      if (!dims[d]->isBroadcast()) {
+        Val* index = indexer.index(ctx_.ids().exact().group(dims[d]));
+        row = IrBuilder::addExpr(IrBuilder::mulExpr(row, dims[d]->extent()), index);
+      }
+    }
+    addTo(out, ctx_.condition(IrBuilder::ltExpr(row, IrBuilder::index(written))));
   }
 
   // Nothing but registers is touched: it does no harm to compute what nobody uses.

@@ -110,6 +110,11 @@ void separateWideningCasts(Fusion* fusion);
 // launch chooses what stands for it is returned, else null.
 Val* splitColumnReductions(Fusion* fusion, const Rewrites& wanted);
 
+// Gives partial sums of columns the memory of the last rows of a result, which are computed after
+// them, of views of inputs. Changes the fusion, its inputs and outputs.
+void lendRows(Fusion* fusion, std::vector<TensorView*>& outputs, MovedViews& views,
+              std::vector<OutputPart>& parts);
+
 // Computes what columns sum again from the inputs, where that takes a few operations.
 void repeatForColumns(Fusion* fusion);
 

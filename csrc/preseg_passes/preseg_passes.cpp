@@ -61,6 +61,11 @@ void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassL
     pass("split column reductions",
          [&] { definition.row_groups = splitColumnReductions(fusion, wanted); });
   }
+  if (wanted.lend_rows && !writes_in_place && definition.boundaries.empty()) {
+    pass("lend rows", [&] {
+      lendRows(fusion, definition.outputs, definition.views, definition.parts);
+    });
+  }
   if (wanted.repeat_for_columns && !writes_in_place) {
     pass("repeat for columns", [&] { repeatForColumns(fusion); });
   }

@@ -349,6 +349,7 @@ bool Unsigned::holdsFor(const ElementwiseOp* op) const {
     case OpType::Abs:
     case OpType::Exp:
     case OpType::Exp2:
+    case OpType::Sech2:
     case OpType::Sigmoid:
       return true;
     case OpType::Mul:

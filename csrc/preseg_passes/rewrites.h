@@ -42,6 +42,8 @@ struct Rewrites {
     bool operator==(const Groups&) const = default;
   };
   std::map<RowSizes, Groups> groups_of;
+  // Partial sums lie where the last rows of a result will be, which a kernel of its own computes.
+  bool lend_rows = false;
   // A bit for each scatter, in their order, that updates memory which another kernel has filled.
   uint64_t scatters_in_place = 0;
   // A bit for each topk that reductions can compute (generatableTopKs), in their order: it is.

@@ -6,8 +6,10 @@
 //
 // where w, m and r are broadcast along the summed dimensions, as in the backward pass of a batch
 // norm. Factors that wait for other reductions leave a sum whose other factors do not: the backward
-// pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. Any other
-// factor stays where it is: each sum would be rounded differently for nothing.
+// pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. So do
+// factors of what others read as well: a gradient has x - m times what is left of g's share, for
+// which (x - m) * r need not be there. Any other factor stays where it is: each sum would be rounded
+// differently for nothing.
 //
 // So are sums of quotients, and what is divided for a sum alone is divided after it: hand-written
 // norms divide each element by a standard deviation.
@@ -296,8 +298,17 @@ class Depths {
   std::unordered_map<const Val*, int> depths_;
 };
 
-// Shared factors that wait for more reductions than the others leave the sum. So do divisors by
-// which terms are divided for this sum alone.
+// Whether others read a product with this factor than the sum that it is a term of.
+bool isSharedWithOthers(const Fusion* fusion, const TensorView* factor, const Product& product) {
+  return std::any_of(product.made.begin(), product.made.end(), [&](const Val* v) {
+    const auto& ins = v->definition()->inputs();
+    return std::find(ins.begin(), ins.end(), factor) != ins.end() &&
+           (v->isFusionOutput() || fusion->liveUses(v).size() > 1);
+  });
+}
+
+// Shared factors that wait for more reductions than the others leave the sum, and those of products
+// that others read. So do divisors by which terms are divided for this sum alone.
 void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products& products) {
   Product& product = found.product;
   int depth = 0;
@@ -306,7 +317,10 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   }
   const auto late =
       std::stable_partition(product.shared.begin(), product.shared.end(),
-                            [&](const TensorView* tv) { return depths.of(tv) <= depth; });
+                            [&](const TensorView* tv) {
+                              return depths.of(tv) <= depth &&
+                                     !isSharedWithOthers(fusion, tv, product);
+                            });
   const bool divides = std::any_of(product.quotients.begin(), product.quotients.end(),
                                    [](const ElementwiseOp* op) { return op->in(1)->isTensor(); }) &&
                        std::all_of(product.made.begin(), product.made.end(), [&](const Val* v) {

@@ -5,7 +5,8 @@
 // computes both, 2^(x * log2(e)) is e^x, and pow(2, x) is exp2(x); the exponential of a log-softmax
 // is the softmax; a quotient whose divisor is a root becomes a product with the reciprocal root,
 // which is computed before the divisor's broadcast: the root of a number is never so small or so
-// large that its reciprocal overflows.
+// large that its reciprocal overflows. The reciprocal of a squared hyperbolic cosine, as in a
+// gradient of gelu, is one function.
 //
 // Zeros, infinities and NaN give what they gave. What is rounded less often or later may differ in
 // the last places, and where a reciprocal overflowed on the way the result is what it should be
@@ -67,7 +68,7 @@ class PowerSimplifier : public Rewriter {
       case OpType::TrueDiv:
         return quotientOf(op);
       case OpType::Mul:
-        return logarithmOf(op);
+        return op->in(0) == op->in(1) ? squareOf(op->in(0)) : logarithmOf(op);
       case OpType::Exp2:
         return exponentialOf(op, OpType::Log2, OpType::Exp, std::numbers::log2e);
       case OpType::Exp:
@@ -117,7 +118,27 @@ class PowerSimplifier : public Rewriter {
                : nullptr;
   }
 
+  // 1 / cosh(x)^2, which takes one exponential that tanh(x) has too, where nothing else reads the
+  // cosine.
+  TensorView* secantOf(const Val* cosine) {
+    const ElementwiseOp* cosh = definedBy(cosine, OpType::Cosh);
+    const bool is_read_once = cosh != nullptr && !isComplex(cosine->dtype()) &&
+                              !cosine->isFusionOutput() && fusion_->liveUses(cosine).size() == 1;
+    return is_read_once ? made(OpType::Sech2, {cosh->in(0)}) : nullptr;
+  }
+
+  TensorView* squareOf(const Val* x) {
+    const ElementwiseOp* reciprocal = definedBy(x, OpType::Reciprocal);
+    return reciprocal == nullptr || x->isFusionOutput() || fusion_->liveUses(x).size() > 1
+               ? nullptr
+               : secantOf(reciprocal->in(0));
+  }
+
   TensorView* reciprocalOf(Val* x) {
+    const Val* base = x->isFusionOutput() || fusion_->liveUses(x).size() > 1 ? nullptr : squared(x);
+    if (TensorView* secant = base == nullptr ? nullptr : secantOf(base)) {
+      return secant;
+    }
     if (const ElementwiseOp* before = definedBy(x, OpType::Sqrt)) {
       return made(OpType::Rsqrt, {before->in(0)});
     }

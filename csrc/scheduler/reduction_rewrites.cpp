@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // What the reduction and persistent schedulers want rewritten before a definition is cut.
 #include <base/integer_math.h>
+#include <base/options.h>
 #include <preseg_passes/column_reductions.h>
 #include <preseg_passes/generate_topk.h>
 #include <scheduler/reduction.h>
@@ -77,6 +78,15 @@ std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
   return out;
 }
 
+// One kernel more, for the rows whose memory partial sums have, takes little beside the others.
+bool canLendRows(const GroupedRows& grouped, const MachineModel& machine) {
+  constexpr double kWritten = 0.5; // of what is read
+  constexpr double kShare = 1;    // a kernel more, one of so many
+  const double read = static_cast<double>(grouped.rows * grouped.columns * grouped.row_bytes);
+  return !machine.threads_in_loops && !isOptionDisabled(DisableOption::LendRows) &&
+         read * (1 + kWritten) > kShare * machine.kernel_start * machine.memory_bandwidth;
+}
+
 // Kernels whose blocks take one row after the other keep sums of the columns.
 void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
   const std::vector<RowsAndColumns>& regions = rowsAndColumns(definition);
@@ -107,6 +117,8 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewritten_for = SchedulerType::InnerOuterPersistent;
     wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
     wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.num_row_groups;
+    wanted.rewrites.lend_rows = !any_extent && areConstant(regions) && all.size() == 1 &&
+                                canLendRows(grouped, definition.machine());
     for (size_t i = 1; i < all.size() && !any_extent && areConstant(regions); ++i) {
       const RowGroups groups = chooseRowGroups(all[i], definition.machine());
       if (groups.count > 0 && !areReadTwice(all[i], groups, definition.machine())) {

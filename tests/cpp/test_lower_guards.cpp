@@ -43,6 +43,40 @@ TEST_F(LowerGuards, SplitsThatDoNotDivide) {
 )");
 }
 
+// What another kernel writes is neither written nor computed.
+TEST_F(LowerGuards, RowsOfAResultThatAreWrittenElsewhere) {
+  TensorView* y = exp(input({4, 10}));
+  TensorView* z = neg(y);
+  fusion_.addOutput(z);
+  z->setWrittenElements(30);
+  inlineMost();
+  EXPECT_EQ(guarded(), R"(
+  FOR j0 in iS2{4} extent 4:
+    IF ( j0 < 3 ):
+      FOR j1 in iS3{10} extent 10:
+        T1_l = ALLOCATE(local, size=1, dtype=float)
+        T1_l
+           = exp(T0_g);
+        T2_g
+           = -T1_l;
+)");
+}
+
+// Of two dimensions their numbers count together.
+TEST_F(LowerGuards, RowsOfTwoDimensionsThatAreWrittenElsewhere) {
+  TensorView* z = neg(input({4, 6, 10}));
+  fusion_.addOutput(z);
+  z->setWrittenElements(220);
+  EXPECT_EQ(guarded(), R"(
+  FOR j0 in iS3{4} extent 4:
+    FOR j1 in iS4{6} extent 6:
+      IF ( ( ( j0 * 6 ) + j1 ) < 22 ):
+        FOR j2 in iS5{10} extent 10:
+          T1_g
+             = -T0_g;
+)");
+}
+
 // Threads that have no iteration of a tensor's own do not write it.
 TEST_F(LowerGuards, RedundantThreads) {
   TensorView* x = input({8});

@@ -76,6 +76,18 @@ TEST(MemoryPlaces, AResultHoldsWhatIsReadBeforeItIsWritten) {
   EXPECT_EQ(memoryOf({1000, 1, 2}), kShared);
 }
 
+// Of one that is written part by part, in each part before that is.
+TEST(MemoryPlaces, APartOfAResultHoldsWhatIsReadBeforeItIsWritten) {
+  const std::vector<FreeMemory> free = {{4096, 0, {{0, 3000, 0}, {3000, 1096, 2}}}};
+  const auto place = [&](const TensorLifetime& tensor) {
+    return placeTensors(std::vector{tensor}, free).places[0];
+  };
+  EXPECT_EQ(place({1000, 0, 1}).memory, 0);
+  EXPECT_EQ(place({1000, 0, 1}).offset, 3072); // a multiple of kPlaceAlignment
+  EXPECT_EQ(place({1025, 0, 1}).memory, kShared);
+  EXPECT_EQ(place({1000, 0, 2}).memory, kShared);
+}
+
 // y = x + 1, then z = y * 2 in its place, then two results of z, one of them in the same place.
 TEST(MemoryPlaces, APlanNeedsLessThanItsTensors) {
   const Tensor x = randomTensor({64, 64}, Device::host(), 1);

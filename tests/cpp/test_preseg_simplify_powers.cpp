@@ -34,6 +34,31 @@ outputs: t1
 )");
 }
 
+// However it is spelled, where nothing else reads the cosine.
+TEST_F(SimplifyPowers, TheReciprocalOfASquaredCosine) {
+  TensorView* x = input({4});
+  TensorView* cosine = cosh(x);
+  EXPECT_EQ(simplified(reciprocal(mul(cosine, cosine))), R"(t0 float32[i4] = sech2(x0)
+outputs: t0
+)");
+}
+
+TEST_F(SimplifyPowers, TheSquaredReciprocalOfACosine) {
+  EXPECT_EQ(simplified(pow(cosh(input({4})), constant(-2))), R"(t0 float32[i4] = sech2(x0)
+outputs: t0
+)");
+}
+
+TEST_F(SimplifyPowers, ACosineThatIsReadElsewhereStays) {
+  TensorView* cosine = cosh(input({4}));
+  fusion_.addOutput(cosine);
+  EXPECT_EQ(simplified(reciprocal(mul(cosine, cosine))), R"(t0 float32[i4] = cosh(x0)
+t1 float32[i4] = mul(t0, t0)
+t2 float32[i4] = reciprocal(t1)
+outputs: t0 t2
+)");
+}
+
 // The powers of -0 and -inf are those of 0 and inf.
 TEST_F(SimplifyPowers, HalfIntegralExponents) {
   TensorView* x = input({4});

@@ -91,6 +91,7 @@ for op in ("sqrt", "rsqrt", "reciprocal", "neg"):
     unary(op, FLOATS, ulps=2)
     unary(op, COMPLEX, ulps=16)
 unary("neg", INTS)
+unary("sech2", FLOATS, reference=lambda x: torch.cosh(x.double()).pow(-2).to(x.dtype), ulps=8)
 unary("erf", FLOATS, ulps=4)
 unary("erfc", FLOATS, ulps=8)
 unary("erfinv", FLOATS, ulps=8)
@@ -261,6 +262,7 @@ APPROXIMATE = [
         ("log1p", torch.log1p, 2**6),
         ("cosh", torch.cosh, 2**8),
         ("tanh", torch.tanh, 2**9),
+        ("sech2", lambda x: torch.cosh(x).pow(-2), 2**9),
         ("tanhFast", torch.tanh, 2**13),
         ("sigmoid", torch.sigmoid, 2**8),
         ("silu", torch.nn.functional.silu, 2**8),

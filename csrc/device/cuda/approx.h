@@ -124,6 +124,17 @@ NVF_FN float tanh(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::sech2
+// 4 r (1 - r) with r = 1 / (exp(2x) + 1), which a tanh of the same number has too; 1 - r is exp(2x) r
+// where r is near 1. About as exact as exp.
+namespace nvf::approx {
+NVF_FN float sech2(float x) {
+  const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
+  const float part = nvf::fastReciprocal(exponential + 1.0f);
+  return 4.0f * part * (x < 0.0f ? exponential * part : 1.0f - part);
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::tanhFast
 // One instruction, 2^-11: enough where tanh itself is the 16-bit result, too little for 1 +
 // tanh(x).

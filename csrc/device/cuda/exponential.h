@@ -88,6 +88,20 @@ NVF_FN double sigmoid(double x) {
 }
 } // namespace nvf
 
+//@ piece nvf::sech2
+// 4 s / (1 + s)^2 with s = exp(-2 |x|), so that what is divided by lies between 1 and 2.
+namespace nvf {
+NVF_FN float sech2(float x) {
+  const float small = ::expf(-2.0f * ::fabsf(x));
+  const float part = nvf::fastReciprocal(1.0f + small);
+  return 4.0f * (small * part) * part;
+}
+NVF_FN double sech2(double x) {
+  const double small = ::exp(-2.0 * ::fabs(x));
+  return 4.0 * small / ((1.0 + small) * (1.0 + small));
+}
+} // namespace nvf
+
 //@ piece nvf::silu
 // x * sigmoid(x). One division, so that the result is right where sigmoid is subnormal or 0.
 namespace nvf {

@@ -93,6 +93,16 @@ NVF_FN float tanh(float x) {
 }
 } // namespace nvf::approx
 
+//@ piece nvf::approx::sech2
+// The formula of cuda/approx.h.
+namespace nvf::approx {
+NVF_FN float sech2(float x) {
+  const float exponential = nvf::approx::exp2(x * 2.88539008f);
+  const float part = 1.0f / (exponential + 1.0f);
+  return 4.0f * part * (x < 0.0f ? exponential * part : 1.0f - part);
+}
+} // namespace nvf::approx
+
 //@ piece nvf::approx::tanhFast
 namespace nvf::approx {
 NVF_FN float tanhFast(float x) {

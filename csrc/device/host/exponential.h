@@ -140,6 +140,19 @@ NVF_FN double quarterOfOnePlusExp(double x) {
 }
 } // namespace nvf
 
+//@ piece nvf::sech2
+// The formula of cuda/exponential.h.
+namespace nvf {
+NVF_FN float sech2(float x) {
+  const float small = nvf::exp(-2.0f * __builtin_fabsf(x)), part = 1.0f / (1.0f + small);
+  return 4.0f * (small * part) * part;
+}
+NVF_FN double sech2(double x) {
+  const double small = nvf::exp(-2.0 * __builtin_fabs(x)), part = 1.0 / (1.0 + small);
+  return 4.0 * (small * part) * part;
+}
+} // namespace nvf
+
 //@ piece nvf::sigmoid
 // 0 where exp(-x) is infinite, as torch has it.
 namespace nvf {
