@@ -74,6 +74,9 @@ struct MachineModel {
   static constexpr double kHostCoreBandwidth = 2e4; // bytes/us, of a core [host]
   static constexpr double kHostElement = 1e-3;      // us, of an element that a core copies [hand]
   double l2_speed = 1.5;                            // by the bandwidth of memory [columns]
+  // Bytes of a tensor up to which torch's allocator takes it from memory that small ones share
+  // (kSmallSize in c10/core/AllocatorConfig.h).
+  int64_t small_request = 1 << 20;
   double l2_kept = 0.5;            // of what L2 holds, that the next kernel finds there [hand]
   double lone_sm_speed = 2;        // bandwidth of an SM that is alone, by its share [columns]
   double busy_bytes = 40 << 10;    // under way on an SM that has its share of bandwidth [columns]

@@ -108,7 +108,8 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"share_common_expressions"},
      {"share_sums"},
      {"group_attention_heads"},
-     {"lend_rows"}}};
+     {"lend_rows"},
+     {"collect_terms"}}};
 
 constexpr std::array<OptionRow, size_t(DumpOption::EndOfOptions)> kDumpRows = {
     {{"python_definition"},

@@ -99,6 +99,7 @@ enum class DisableOption : uint8_t {
   ShareSums,
   GroupAttentionHeads,
   LendRows,
+  CollectTerms,
   EndOfOptions
 };
 

@@ -37,6 +37,7 @@ void makeCanonical(Fusion* fusion) {
     unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   }
   unless(DisableOption::ShareSums, "share sums", shareSums);
+  unless(DisableOption::CollectTerms, "collect terms", collectTerms);
   unless(DisableOption::FoldConstants, "make constants apart", makeConstantsApart);
   fusion->removeDeadUses();
 }

@@ -52,6 +52,9 @@ void shareCommonExpressions(Fusion* fusion);
 // Sums of products that differ in factors which all terms share are one sum.
 void shareSums(Fusion* fusion);
 
+// What is summed of products with values of a row has one factor of each term.
+void collectTerms(Fusion* fusion);
+
 // Attention reads heads of keys and values that are repeated for groups of queries once.
 void groupAttentionHeads(Fusion* fusion);
 

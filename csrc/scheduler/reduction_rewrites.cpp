@@ -78,13 +78,13 @@ std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
   return out;
 }
 
-// One kernel more, for the rows whose memory partial sums have, takes little beside the others.
-bool canLendRows(const GroupedRows& grouped, const MachineModel& machine) {
-  constexpr double kWritten = 0.5; // of what is read
-  constexpr double kShare = 1;    // a kernel more, one of so many
-  const double read = static_cast<double>(grouped.rows * grouped.columns * grouped.row_bytes);
-  return !machine.threads_in_loops && !isOptionDisabled(DisableOption::LendRows) &&
-         read * (1 + kWritten) > kShare * machine.kernel_start * machine.memory_bandwidth;
+// A kernel more, for the rows whose memory partial sums have, takes little where the rows pass
+// through L2; and small sums take none of the device's memory.
+bool areRowsLent(const GroupedRows& grouped, int64_t groups, const MachineModel& machine) {
+  const int64_t read = grouped.rows * grouped.columns * grouped.row_bytes;
+  const int64_t sums = groups * grouped.columns * grouped.sums * static_cast<int64_t>(sizeof(float));
+  return !machine.threads_in_loops && read > machine.l2_bytes && sums > machine.small_request &&
+         !isOptionDisabled(DisableOption::LendRows);
 }
 
 // Kernels whose blocks take one row after the other keep sums of the columns.
@@ -118,7 +118,7 @@ void wantPartialSums(WholeDefinition& definition, Wanted& wanted) {
     wanted.rewrites.neighbouring_rows = definition.machine().threads_in_loops;
     wanted.rewrites.partial_sums = any_extent ? Rewrites::kAnyNumber : wanted.num_row_groups;
     wanted.rewrites.lend_rows = !any_extent && areConstant(regions) && all.size() == 1 &&
-                                canLendRows(grouped, definition.machine());
+                                areRowsLent(grouped, wanted.num_row_groups, definition.machine());
     for (size_t i = 1; i < all.size() && !any_extent && areConstant(regions); ++i) {
       const RowGroups groups = chooseRowGroups(all[i], definition.machine());
       if (groups.count > 0 && !areReadTwice(all[i], groups, definition.machine())) {

@@ -29,6 +29,7 @@ DISABLED = [
     "simplify_powers",
     "share_common_expressions",
     "share_sums",
+    "collect_terms",
 ]
 LOG2_E = math.log2(math.e)
 
@@ -112,6 +113,7 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[[Tensor], Tensor], float]] =
     "1/(1/x)": (lambda o, x: o.reciprocal(o.reciprocal(x)), lambda x: 1 / (1 / x), 1),
     "sqrt(x*x)": (lambda o, x: o.sqrt(o.mul(x, x)), lambda x: (x * x).sqrt(), 1),
     "rsqrt(x*x)": (lambda o, x: o.rsqrt(o.mul(x, x)), lambda x: 1 / (x * x).sqrt(), 3),
+    "1/cosh^2": (lambda o, x: o.pow(o.cosh(x), -2.0), lambda x: torch.cosh(x) ** -2, 8),
     "exp2(x*log2(e))": (lambda o, x: o.exp2(o.mul(x, LOG2_E)), torch.exp, 3),
     "2**x": (lambda o, x: o.pow(2.0, x), torch.exp2, 3),
     "(1/16)**x": (lambda o, x: o.pow(0.0625, x), lambda x: torch.exp2(-4 * x), 3),
@@ -251,6 +253,48 @@ def test_sums_of_products_with_shared_factors() -> None:
     plain = outputs(_disable_options=DISABLED)
     for actual, other in zip(outputs(), plain, strict=True):
         torch.testing.assert_close(actual, other, rtol=1e-4, atol=1e-3, equal_nan=True)
+
+
+def test_terms_with_factors_of_rows() -> None:
+    """A gradient of a normalization: each term is rounded a few times, whatever is left of them."""
+    generator = torch.Generator().manual_seed(2)
+    g, x = (torch.randn(64, 40, generator=generator) for _ in range(2))
+    g += 10 ** torch.linspace(-3, 4, 64)[:, None]
+    r = torch.rand(64, 1, generator=generator) * 10 ** torch.linspace(4, -4, 64)[:, None]
+    g[5, 1], g[6, 2], x[7, 4], r[8] = INF, -INF, math.nan, 0.0
+
+    def gradient(o: Any, g: Any, x: Any, r: Any) -> Any:
+        normal = o.mul(x, r)
+        sums = (o.sum(g, [1], True), o.sum(o.mul(g, normal), [1], True))
+        a, b = (o.mul(each, 1 / 40) for each in sums)
+        return o.mul(o.sub(o.sub(g, a), o.mul(normal, b)), r)
+
+    def run(**options: Any) -> Tensor:
+        with FusionDefinition() as fd:
+            tensors = [fd.define_tensor(shape=s, contiguity=True) for s in ([64, 40], [64, 40])]
+            tensors.append(fd.define_tensor(shape=[64, 1], contiguity=[True, None]))
+            fd.add_output(gradient(fd.ops, *tensors))
+        (out,) = fd.execute([t.to(DEVICE) for t in (g, x, r)], **options)
+        return out.cpu()
+
+    class Doubles:
+        mul, sub = torch.mul, torch.sub
+
+        @staticmethod
+        def sum(t: Tensor, dims: list[int], keepdim: bool) -> Tensor:
+            return t.sum(dims, keepdim)
+
+    d, y, s = (t.double() for t in (g, x, r))
+    expected = gradient(Doubles, d, y, s)
+    normal = y * s
+    terms = d.abs() + d.abs().mean(1, True) + normal.abs() * (d * normal).abs().mean(1, True)
+    for actual in (run(), run(_disable_options=DISABLED)):
+        assert torch.equal(actual.isnan(), expected.isnan())
+        finite = expected.isfinite()
+        infinite = ~finite & ~expected.isnan()
+        assert torch.equal(actual[infinite], expected[infinite].float())
+        error = (actual.double() - expected).abs()
+        assert bool((error <= 1e-6 * terms * s)[finite].all())
 
 
 def test_random_numbers_are_not_shared() -> None:
