@@ -101,6 +101,41 @@ def test_the_report_shows_it() -> None:
     assert "peak memory: 1.0 MB beyond inputs" in report.text()
 
 
+def norm_gradient(fd: FusionDefinition, sizes: list[int]) -> None:
+    """Of an RMS norm: of x, which is a result of that size, and of the weight."""
+    rows, last = sizes[:-1], len(sizes) - 1
+    x, g = (fd.define_tensor(sizes, True, DataType.BFloat16) for _ in range(2))
+    weight = fd.define_tensor(sizes[-1:], True, DataType.Float)
+    root = fd.define_tensor([*rows, 1], [*[True] * last, None], DataType.Float)
+    normal = fd.ops.mul(fd.ops.cast(x, DataType.Float), root)
+    wide = fd.ops.cast(g, DataType.Float)
+    scaled = fd.ops.mul(wide, fd.ops.broadcast_in_dim(weight, sizes, [last]))
+    share = fd.ops.sum(fd.ops.mul(scaled, normal), [last], keepdim=True)
+    share = fd.ops.mul(share, 1.0 / sizes[-1])
+    dx = fd.ops.mul(fd.ops.sub(scaled, fd.ops.mul(normal, share)), root)
+    fd.add_output(fd.ops.cast(dx, DataType.BFloat16))
+    fd.add_output(fd.ops.sum(fd.ops.mul(wide, normal), list(range(last))))
+
+
+@pytest.mark.machine("h200")
+@pytest.mark.parametrize("sizes", [[3584, 8192], [2, 1792, 8192]], ids=str)
+def test_sums_of_columns_lie_in_the_result(sizes: list[int]) -> None:
+    """132 blocks have sums of the columns: 4.3 MB, where the last rows will be."""
+    fd = define(partial(norm_gradient, sizes=sizes))
+    x, g = (torch.randn(sizes, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+    weight = torch.randn(sizes[-1], device=DEVICE)
+    root = torch.rand([*sizes[:-1], 1], device=DEVICE) + 0.5
+    inputs = [x, g, weight, root]
+    out, sums = fd.execute(inputs)
+    assert explain(fd, inputs, measure=False).peak_bytes <= out.nbytes + sums.nbytes + SLACK
+    wide, normal = g.float(), x.float() * root
+    scaled = wide * weight
+    dx = (scaled - normal * (scaled * normal).mean(-1, keepdim=True)) * root
+    torch.testing.assert_close(out, dx.bfloat16(), rtol=2**-7, atol=2**-7)
+    expected = (wide * normal).double().flatten(0, -2).sum(0).float()
+    torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-2)
+
+
 class Counted:
     """Makes the memory of a call, and counts what is there at a time."""
 
