@@ -39,6 +39,11 @@ bool isUpdatedInPlace(const TensorView* tv) {
   });
 }
 
+// What is seen as another tensor, or is joined to one, lies as that one says.
+bool isSeenInMemory(const TensorView* tv) {
+  return std::ranges::any_of(tv->uses(), [](const Expr* e) { return isOfMemory(e); });
+}
+
 // Which of its input's dimensions each dimension is; empty if it permutes none.
 Order permutationBy(const Expr* e) {
   const std::vector<int64_t> order = permutationOf(e);
@@ -136,7 +141,8 @@ void orderIntermediates(Fusion* fusion) {
     auto* out = e->output(0)->as<TensorView>();
     const auto& logical = out->getLogicalDomain();
     if (out->isFusionOutput() || out->domain()->hasAllocation() ||
-        (out->hasRoot() && permutation.empty()) || isUpdatedInPlace(out) || !hasAllElements(out)) {
+        (out->hasRoot() && permutation.empty()) || isUpdatedInPlace(out) || isSeenInMemory(out) ||
+        !hasAllElements(out)) {
       continue;
     }
     // The first operand that has all elements decides.

@@ -7,7 +7,7 @@
 // where w, m and r are broadcast along the summed dimensions, as in the backward pass of a batch
 // norm. Factors that wait for other reductions leave a sum whose other factors do not: the backward
 // pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. So do
-// factors of what others read as well: a gradient has x - m times what is left of g's share, for
+// factors of what is multiplied elsewhere: a gradient has x - m times what is left of g's share, for
 // which (x - m) * r need not be there. Any other factor stays where it is: each sum would be rounded
 // differently for nothing.
 //
@@ -298,19 +298,35 @@ class Depths {
   std::unordered_map<const Val*, int> depths_;
 };
 
-// Whether others read a product with this factor than the sum that it is a term of.
-bool isSharedWithOthers(const Fusion* fusion, const TensorView* factor, const Product& product) {
+// Whether a product with this factor is read by others than the sum, which multiply it by something
+// else that is broadcast along the summed dimensions.
+bool isMultipliedElsewhere(const Fusion* fusion, const TensorView* factor, const Product& product,
+                           const std::vector<bool>& reduced) {
+  const auto is_made = [&](const Val* v) {
+    return std::find(product.made.begin(), product.made.end(), v) != product.made.end();
+  };
+  const auto multiplies = [&](const Expr* use) {
+    return definedBy(use->output(0), OpType::Mul) != nullptr &&
+           std::any_of(use->inputs().begin(), use->inputs().end(), [&](const Val* in) {
+             return in->isTensor() && isBroadcastAlong(in->as<TensorView>(), reduced);
+           });
+  };
   return std::any_of(product.made.begin(), product.made.end(), [&](const Val* v) {
     const auto& ins = v->definition()->inputs();
-    return std::find(ins.begin(), ins.end(), factor) != ins.end() &&
-           (v->isFusionOutput() || fusion->liveUses(v).size() > 1);
+    const std::vector<Expr*> uses = fusion->liveUses(v);
+    return std::find(ins.begin(), ins.end(), factor) != ins.end() && uses.size() > 1 &&
+           !v->isFusionOutput() && std::all_of(uses.begin(), uses.end(), [&](const Expr* use) {
+             return is_made(use->output(0)) || multiplies(use);
+           });
   });
 }
 
 // Shared factors that wait for more reductions than the others leave the sum, and those of products
-// that others read. So do divisors by which terms are divided for this sum alone.
+// that are read beside it to be multiplied by more of their kind. So do divisors by which terms are
+// divided for this sum alone.
 void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products& products) {
   Product& product = found.product;
+  const std::vector<bool> reduced = reducedFlags(found.op->out());
   int depth = 0;
   for (const Val* factor : product.factors) {
     depth = std::max(depth, depths.of(factor));
@@ -319,7 +335,7 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
       std::stable_partition(product.shared.begin(), product.shared.end(),
                             [&](const TensorView* tv) {
                               return depths.of(tv) <= depth &&
-                                     !isSharedWithOthers(fusion, tv, product);
+                                     !isMultipliedElsewhere(fusion, tv, product, reduced);
                             });
   const bool divides = std::any_of(product.quotients.begin(), product.quotients.end(),
                                    [](const ElementwiseOp* op) { return op->in(1)->isTensor(); }) &&
@@ -334,7 +350,6 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
   product.shared.erase(product.shared.begin(), late);
   product.scalars.clear();
-  const std::vector<bool> reduced = reducedFlags(found.op->out());
   compute(fusion, found, products.sumOf(factors, reduced, product), products);
 }
 

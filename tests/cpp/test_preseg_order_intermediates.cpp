@@ -79,6 +79,17 @@ TEST_F(OrderIntermediates, PermutedOnesThatAreReshapedStay) {
   EXPECT_EQ(text(), before);
 }
 
+// A library reads it as another tensor, whose dimensions it has.
+TEST_F(OrderIntermediates, WhatIsSeenInMemoryStays) {
+  TensorView* heads = permute(exp(input({4, 8, 6})), {1, 0, 2});
+  TensorView* rows = makeConcreteTensor({8, 24});
+  IrBuilder::create<MemoryViewOp>(rows, heads, std::vector<Val*>());
+  fusion_.addOutput(neg(rows));
+  const std::string before = text();
+  orderIntermediates(&fusion_);
+  EXPECT_EQ(text(), before);
+}
+
 TEST_F(OrderIntermediates, OutputsStay) {
   fusion_.addOutput(neg(channelsLast()));
   const std::string before = text();

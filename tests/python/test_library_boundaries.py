@@ -350,3 +350,23 @@ def test_short_rows_beside_long_ones_share_blocks() -> None:
     ]
     assert len(threads) == 2
     assert min(threads) <= 32, threads  # of a row of 128 elements
+
+
+@pytest.mark.parametrize("reads", ["linear", "matmul", "both"])
+def test_heads_that_are_joined_before_a_product(reads: str) -> None:
+    """What is computed of heads is permuted and merged for a library, which reads it as rows."""
+    x, w = values(2, 4, 7, 8), values(32, 32)
+    with FusionDefinition() as fd:
+        ops = fd.ops
+        heads, weight = fd.define_tensor([2, 4, 7, 8], True), fd.define_tensor([32, 32], True)
+        tokens = ops.reshape(ops.permute(ops.exp(heads), [0, 2, 1, 3]), [2, 7, 32])
+        rows = ops.reshape(tokens, [14, 32])
+        fd.add_output(ops.linear(tokens, weight) if reads == "linear" else ops.matmul(rows, weight))
+        if reads == "both":
+            fd.add_output(ops.sum(tokens, [0, 1]))
+    expected = x.exp().transpose(1, 2).reshape(14, 32)
+    product, *sums = fd.execute([x, w])
+    by = w.t() if reads == "linear" else w
+    assert difference(product.reshape(14, 32), expected @ by) < 1e-4
+    for each in sums:
+        assert difference(each, expected.sum(0)) < 1e-4
