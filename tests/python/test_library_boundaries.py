@@ -367,6 +367,6 @@ def test_heads_that_are_joined_before_a_product(reads: str) -> None:
     expected = x.exp().transpose(1, 2).reshape(14, 32)
     product, *sums = fd.execute([x, w])
     by = w.t() if reads == "linear" else w
-    assert difference(product.reshape(14, 32), expected @ by) < 1e-4
+    torch.testing.assert_close(product.reshape(14, 32), expected @ by, rtol=1e-4, atol=1e-4)
     for each in sums:
-        assert difference(each, expected.sum(0)) < 1e-4
+        torch.testing.assert_close(each, expected.sum(0), rtol=1e-4, atol=1e-4)
