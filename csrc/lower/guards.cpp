@@ -451,8 +451,8 @@ class GuardInserter {
     }
   }
 
-  // That the element is among those that this kernel writes: a number of rows of the dimensions that
-  // the others do not divide.
+  // That the element is among those that this kernel writes: a number of rows of the dimensions
+  // that the others do not divide.
   void guardWritten(const TensorView* tv, Conditions& out) {
     if (!tv->writtenElements().has_value()) {
       return;

@@ -2,13 +2,15 @@
 // What is summed of products with factors that are the same for a whole row has one factor for each
 // term, which is computed once for the row:
 //
-//   (g * w - a - (x - m) * r * b) * r   ->   (g * w) * r + (x - m) * (-r * b * r) + (-a * r)
+//   (g * w - a - (x - m) * r * b) * r   ->   (g * w) * r + (x - m) * (-b * (r * r)) + (-a * r)
 //
 // where r, a and b are broadcasts of what reductions gave, as in the backward passes of
-// normalizations: two operations for each element, whichever way the gradient was spelled. That is
-// done where it leaves fewer operations, of at least two terms that differ along long rows. Then a
-// rounding of the difference of terms becomes one of each term; what is subtracted was rounded as
-// the result of a reduction, so that the error keeps its order of magnitude.
+// normalizations: two operations for each element, whichever way the gradient was spelled. A factor
+// is the product of what it is made of, in one order, and what all terms share is computed once:
+// all spellings give the same. That is done where it leaves fewer operations, of at least two terms
+// that differ along long rows. Then a rounding of the difference of terms becomes one of each term;
+// what is subtracted was rounded as the result of a reduction, so that the error keeps its order of
+// magnitude.
 #include <preseg_passes/canonical_form.h>
 
 #include <ir/builder.h>
@@ -18,6 +20,7 @@
 #include <preseg_passes/rewriter.h>
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -43,6 +46,19 @@ struct Term {
   Factor factor;
 };
 
+// A factor taken apart into what is multiplied.
+struct Monomial {
+  std::vector<TensorView*> early = {}; // depends on no reduction
+  std::vector<TensorView*> late = {};
+  std::vector<Val*> scalars = {};
+  double constant = 1;
+  bool is_negative = false;
+};
+
+bool isBefore(const TensorView* a, const TensorView* b) {
+  return a->name() < b->name();
+}
+
 // Operations on elements. A product that is added to something takes none of its own.
 struct Operations {
   int sums = 0;
@@ -58,9 +74,8 @@ class TermCollector {
  public:
   explicit TermCollector(Fusion* fusion) : fusion_(fusion), exprs_(fusion->exprs()) {
     for (const Expr* e : exprs_) {
-      if (isReduction(e) || std::ranges::any_of(e->inputs(), [&](const Val* v) {
-            return reduced_.count(v) != 0;
-          })) {
+      if (isReduction(e) ||
+          std::ranges::any_of(e->inputs(), [&](const Val* v) { return reduced_.count(v) != 0; })) {
         reduced_.insert(e->outputs().begin(), e->outputs().end());
       }
     }
@@ -106,8 +121,9 @@ class TermCollector {
   const ElementwiseOp* stepBehind(const TensorView* tv) const {
     const auto* op = tryAs<ElementwiseOp>(tv->definition());
     const bool is_inside = tv == root_ || isReadOnce(tv);
-    return op != nullptr && is_inside && isStep(op) && op->out()->dtype() == root_->dtype() ? op
-                                                                                            : nullptr;
+    return op != nullptr && is_inside && isStep(op) && op->out()->dtype() == root_->dtype()
+               ? op
+               : nullptr;
   }
 
   static const BroadcastOp* broadcastOf(const Val* v) {
@@ -251,47 +267,133 @@ class TermCollector {
     return elementwiseAsIs(op, a->dtype(), {a, b});
   }
 
-  // Of the row, without its sign.
-  TensorView* product(const Factor& factor) const {
-    Val* out = factor.of_row.front();
-    for (size_t i = 1; i < factor.of_row.size(); ++i) {
-      out = made(OpType::Mul, out, factor.of_row[i]);
+  void addTo(Monomial& monomial, TensorView* tv) const {
+    constexpr size_t kMostFactors = 12;
+    const auto* op = tryAs<ElementwiseOp>(tv->definition());
+    const bool is_product = op != nullptr && op->op() == OpType::Mul &&
+                            monomial.early.size() + monomial.late.size() < kMostFactors;
+    if (!(is_product || definedBy(tv, OpType::Neg) != nullptr) || !areOfType(op)) {
+      (reduced_.count(tv) != 0 ? monomial.late : monomial.early).push_back(tv);
+      return;
     }
-    for (Val* scalar : factor.scalars) {
-      out = made(OpType::Mul, out, scalar);
+    monomial.is_negative = monomial.is_negative != (op->op() == OpType::Neg);
+    for (Val* in : op->inputs()) {
+      if (in->isTensor()) {
+        addTo(monomial, in->as<TensorView>());
+      } else {
+        addTo(monomial, in);
+      }
     }
-    return out->as<TensorView>();
   }
 
-  Val* scaled(const Term& term) const {
-    Val* out = term.tv;
-    if (term.factor.of_row.empty()) {
-      for (Val* scalar : term.factor.scalars) {
-        out = made(OpType::Mul, out, scalar);
-      }
-      return out;
+  static void addTo(Monomial& monomial, Val* scalar) {
+    if (const auto constant = realConstant(scalar)) {
+      monomial.constant *= *constant;
+    } else {
+      monomial.scalars.push_back(scalar);
     }
-    return made(OpType::Mul, out, broadcast(product(term.factor), flags_));
+  }
+
+  Monomial takenApart(const Factor& factor) const {
+    Monomial out;
+    out.is_negative = factor.is_negative;
+    for (TensorView* tv : factor.of_row) {
+      addTo(out, tv);
+    }
+    for (Val* scalar : factor.scalars) {
+      addTo(out, scalar);
+    }
+    std::ranges::sort(out.early, isBefore);
+    std::ranges::sort(out.late, isBefore);
+    return out;
+  }
+
+  // Takes what all of them have out of them.
+  static std::vector<TensorView*> takeCommon(const std::vector<Monomial*>& monomials) {
+    std::vector<TensorView*> common = monomials.front()->early;
+    for (const Monomial* each : monomials) {
+      std::vector<TensorView*> both;
+      std::ranges::set_intersection(common, each->early, std::back_inserter(both), isBefore);
+      common = std::move(both);
+    }
+    for (Monomial* each : monomials) {
+      std::vector<TensorView*> rest;
+      std::ranges::set_difference(each->early, common, std::back_inserter(rest), isBefore);
+      each->early = std::move(rest);
+    }
+    return common;
+  }
+
+  static Val* times(Val* product, Val* factor) {
+    return product == nullptr ? factor : made(OpType::Mul, product, factor);
+  }
+
+  // Of the row, without its sign. What reductions gave comes first: a sum of gradients by
+  // deviations is small where the reciprocal deviation is large, whose third power might overflow.
+  static TensorView* product(const Monomial& monomial, Val* common) {
+    Val* out = nullptr;
+    for (TensorView* tv : monomial.late) {
+      out = times(out, tv);
+    }
+    for (TensorView* tv : monomial.early) {
+      out = times(out, tv);
+    }
+    out = common == nullptr ? out : times(out, common);
+    if (monomial.constant != 1) {
+      out = made(OpType::Mul, out, constantOf(monomial.constant, out->dtype()));
+    }
+    return scaled(out, monomial.scalars)->as<TensorView>();
+  }
+
+  static Val* scaled(Val* tv, const std::vector<Val*>& scalars) {
+    for (Val* scalar : scalars) {
+      tv = made(OpType::Mul, tv, scalar);
+    }
+    return tv;
+  }
+
+  static Val* sumWith(Val* sum, Val* term, bool is_negative) {
+    if (sum == nullptr) {
+      return is_negative ? elementwiseAsIs(OpType::Neg, term->dtype(), {term}) : term;
+    }
+    return made(is_negative ? OpType::Sub : OpType::Add, sum, term);
   }
 
   TensorView* sumOfTerms() const {
-    Val* sum = nullptr;
-    for (const Factor& constant : constants_) {
-      Val* own = product(constant);
-      if (sum == nullptr) {
-        sum = constant.is_negative ? elementwiseAsIs(OpType::Neg, own->dtype(), {own}) : own;
-      } else {
-        sum = made(constant.is_negative ? OpType::Sub : OpType::Add, sum, own);
+    std::vector<Monomial> of_constants;
+    std::vector<Monomial> of_terms;
+    for (const Factor& each : constants_) {
+      of_constants.push_back(takenApart(each));
+    }
+    for (const Term& each : terms_) {
+      of_terms.push_back(takenApart(each.factor));
+    }
+    std::vector<Monomial*> all;
+    for (Monomial& each : of_constants) {
+      all.push_back(&each);
+    }
+    for (size_t t = 0; t < terms_.size(); ++t) {
+      if (!terms_[t].factor.of_row.empty()) {
+        all.push_back(&of_terms[t]);
       }
     }
-    sum = sum == nullptr ? nullptr : broadcast(sum->as<TensorView>(), flags_);
-    for (const Term& term : terms_) {
-      Val* own = scaled(term);
-      if (sum == nullptr) {
-        sum = term.factor.is_negative ? elementwiseAsIs(OpType::Neg, own->dtype(), {own}) : own;
-      } else {
-        sum = made(term.factor.is_negative ? OpType::Sub : OpType::Add, sum, own);
+    Val* common = nullptr;
+    if (!all.empty()) {
+      for (TensorView* tv : takeCommon(all)) {
+        common = times(common, tv);
       }
+    }
+    Val* sum = nullptr;
+    for (const Monomial& each : of_constants) {
+      sum = sumWith(sum, product(each, common), each.is_negative);
+    }
+    sum = sum == nullptr ? nullptr : broadcast(sum->as<TensorView>(), flags_);
+    for (size_t t = 0; t < terms_.size(); ++t) {
+      const auto& [tv, factor] = terms_[t];
+      Val* own = factor.of_row.empty()
+                     ? scaled(tv, factor.scalars)
+                     : made(OpType::Mul, tv, broadcast(product(of_terms[t], common), flags_));
+      sum = sumWith(sum, own, of_terms[t].is_negative);
     }
     return sum->as<TensorView>();
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Partial sums of columns take no memory of their own: they lie where the last rows of a result
-// will be. The kernel that makes them writes all other rows of the result; once they are added up, a
-// kernel computes the last rows, of views of the inputs' last rows. The gradients of a
+// will be. The kernel that makes them writes all other rows of the result; once they are added up,
+// a kernel computes the last rows, of views of the inputs' last rows. The gradients of a
 // normalization then take the memory of its results and no more.
 #include <preseg_passes/passes.h>
 
@@ -214,7 +214,7 @@ struct Rows {
 
 std::optional<Rows> rowsFor(const TensorView* result, int64_t bytes) {
   constexpr int64_t kMostTaken = 12; // one of so many
-  constexpr int64_t kAligned = 8;   // elements of 16 bits in a vector
+  constexpr int64_t kAligned = 8;    // elements of 16 bits in a vector
   const auto sizes = constantSizes(result->getLogicalDomain());
   if (!sizes.has_value() || sizes->size() < 2 || result->hasRoot() ||
       result->domain()->hasAllocation()) {
@@ -253,11 +253,11 @@ void lendRows(Fusion* fusion, std::vector<TensorView*>& outputs, MovedViews& vie
   }
   for (TensorView*& output : outputs) {
     TensorView* result = output;
-    const std::optional<Rows> rows =
-        result->isFusionInput() || std::ranges::count(outputs, result) != 1 ||
-                !fusion->liveUses(result).empty()
-            ? std::nullopt
-            : rowsFor(result, *bytes);
+    const std::optional<Rows> rows = result->isFusionInput() ||
+                                             std::ranges::count(outputs, result) != 1 ||
+                                             !fusion->liveUses(result).empty()
+                                         ? std::nullopt
+                                         : rowsFor(result, *bytes);
     LastRows last(fusion, views);
     if (!rows.has_value() || !last.isPossible(result, rows->of_dims)) {
       continue;

@@ -62,9 +62,8 @@ void passesForReductions(PresegFusion& definition, const Rewrites& wanted, PassL
          [&] { definition.row_groups = splitColumnReductions(fusion, wanted); });
   }
   if (wanted.lend_rows && !writes_in_place && definition.boundaries.empty()) {
-    pass("lend rows", [&] {
-      lendRows(fusion, definition.outputs, definition.views, definition.parts);
-    });
+    pass("lend rows",
+         [&] { lendRows(fusion, definition.outputs, definition.views, definition.parts); });
   }
   if (wanted.repeat_for_columns && !writes_in_place) {
     pass("repeat for columns", [&] { repeatForColumns(fusion); });

@@ -7,9 +7,9 @@
 // where w, m and r are broadcast along the summed dimensions, as in the backward pass of a batch
 // norm. Factors that wait for other reductions leave a sum whose other factors do not: the backward
 // pass of a layer norm sums g * w * (x - m) while it sums the squares that r is made of. So do
-// factors of what is multiplied elsewhere: a gradient has x - m times what is left of g's share, for
-// which (x - m) * r need not be there. Any other factor stays where it is: each sum would be rounded
-// differently for nothing.
+// factors of what is multiplied elsewhere: a gradient has x - m times what is left of g's share,
+// for which (x - m) * r need not be there. Any other factor stays where it is: each sum would be
+// rounded differently for nothing.
 //
 // So are sums of quotients, and what is divided for a sum alone is divided after it: hand-written
 // norms divide each element by a standard deviation.
@@ -331,12 +331,10 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   for (const Val* factor : product.factors) {
     depth = std::max(depth, depths.of(factor));
   }
-  const auto late =
-      std::stable_partition(product.shared.begin(), product.shared.end(),
-                            [&](const TensorView* tv) {
-                              return depths.of(tv) <= depth &&
-                                     !isMultipliedElsewhere(fusion, tv, product, reduced);
-                            });
+  const auto late = std::stable_partition(
+      product.shared.begin(), product.shared.end(), [&](const TensorView* tv) {
+        return depths.of(tv) <= depth && !isMultipliedElsewhere(fusion, tv, product, reduced);
+      });
   const bool divides = std::any_of(product.quotients.begin(), product.quotients.end(),
                                    [](const ElementwiseOp* op) { return op->in(1)->isTensor(); }) &&
                        std::all_of(product.made.begin(), product.made.end(), [&](const Val* v) {

@@ -82,7 +82,8 @@ std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
 // through L2; and small sums take none of the device's memory.
 bool areRowsLent(const GroupedRows& grouped, int64_t groups, const MachineModel& machine) {
   const int64_t read = grouped.rows * grouped.columns * grouped.row_bytes;
-  const int64_t sums = groups * grouped.columns * grouped.sums * static_cast<int64_t>(sizeof(float));
+  const int64_t sums =
+      groups * grouped.columns * grouped.sums * static_cast<int64_t>(sizeof(float));
   return !machine.threads_in_loops && read > machine.l2_bytes && sums > machine.small_request &&
          !isOptionDisabled(DisableOption::LendRows);
 }

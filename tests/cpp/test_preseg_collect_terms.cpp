@@ -30,15 +30,16 @@ class CollectTerms : public PresegTest {
 TEST_F(CollectTerms, EachTermHasOneFactor) {
   TensorView* r = spread(input({4}));
   TensorView* scaled = mul(mul(y_, r), ofRow(y_));
-  EXPECT_EQ(collected({mul(sub(sub(x_, ofRow(x_)), scaled), r)}), R"(t0 float32[i4, r40] = reduce add(x0)
-t1 float32[i4] = mul(x2, t0)
+  EXPECT_EQ(collected({mul(sub(sub(x_, ofRow(x_)), scaled), r)}),
+            R"(t0 float32[i4, r40] = reduce add(x0)
+t1 float32[i4] = mul(t0, x2)
 t2 float32[i4] = neg(t1)
 t3 float32[i4, b] = broadcast(t2)
 t4 float32[i4, b] = broadcast(x2)
 t5 float32[i4, i40] = mul(x0, t4)
 t6 float32[i4, i40] = add(t3, t5)
 t7 float32[i4, r40] = reduce add(x1)
-t8 float32[i4] = mul(x2, t7)
+t8 float32[i4] = mul(t7, x2)
 t9 float32[i4] = mul(t8, x2)
 t10 float32[i4, b] = broadcast(t9)
 t11 float32[i4, i40] = mul(x1, t10)
@@ -49,8 +50,9 @@ outputs: t12
 
 TEST_F(CollectTerms, ScalarsAreFactorsToo) {
   TensorView* first = mul(x_, constant(4.0))->as<TensorView>();
-  EXPECT_EQ(collected({mul(sub(neg(first), y_), ofRow(x_))}), R"(t0 float32[i4, r40] = reduce add(x0)
-t1 float32[i4] = mul(t0, double(4))
+  EXPECT_EQ(collected({mul(sub(neg(first), y_), ofRow(x_))}),
+            R"(t0 float32[i4, r40] = reduce add(x0)
+t1 float32[i4] = mul(t0, float(4))
 t2 float32[i4, b] = broadcast(t1)
 t3 float32[i4, i40] = mul(x0, t2)
 t4 float32[i4, i40] = neg(t3)
@@ -64,7 +66,8 @@ outputs: t7
 // What others read is computed anyway.
 TEST_F(CollectTerms, WhatIsReadElsewhereIsATerm) {
   TensorView* scaled = mul(y_, spread(input({4})));
-  EXPECT_EQ(collected({scaled, mul(sub(sub(x_, ofRow(x_)), scaled), ofRow(y_))}), R"(t0 float32[i4, b] = broadcast(x2)
+  EXPECT_EQ(collected({scaled, mul(sub(sub(x_, ofRow(x_)), scaled), ofRow(y_))}),
+            R"(t0 float32[i4, b] = broadcast(x2)
 t1 float32[i4, i40] = mul(x1, t0)
 t2 float32[i4, r40] = reduce add(x1)
 t3 float32[i4, r40] = reduce add(x0)
@@ -124,7 +127,8 @@ outputs: t9
 TEST_F(CollectTerms, NotOfShortRows) {
   TensorView* x = input({4, 3});
   TensorView* y = input({4, 3});
-  EXPECT_EQ(collected({mul(sub(sub(x, ofRow(x)), y), ofRow(y))}), R"(t0 float32[i4, r3] = reduce add(x2)
+  EXPECT_EQ(collected({mul(sub(sub(x, ofRow(x)), y), ofRow(y))}),
+            R"(t0 float32[i4, r3] = reduce add(x2)
 t1 float32[i4, b] = broadcast(t0)
 t2 float32[i4, i3] = sub(x2, t1)
 t3 float32[i4, i3] = sub(t2, x3)
@@ -137,7 +141,8 @@ outputs: t6
 
 TEST_F(CollectTerms, NotTwiceOfOneTensor) {
   TensorView* r = ofRow(x_);
-  EXPECT_EQ(collected({mul(sub(mul(x_, ofRow(y_)), mul(x_, r)), r)}), R"(t0 float32[i4, r40] = reduce add(x1)
+  EXPECT_EQ(collected({mul(sub(mul(x_, ofRow(y_)), mul(x_, r)), r)}),
+            R"(t0 float32[i4, r40] = reduce add(x1)
 t1 float32[i4, b] = broadcast(t0)
 t2 float32[i4, i40] = mul(x0, t1)
 t3 float32[i4, r40] = reduce add(x0)

@@ -52,7 +52,8 @@ outputs: t1 t5
 TEST_F(ShareSums, AFactorOfAProductThatIsMultipliedElsewhereLeavesTheSum) {
   TensorView* g = input({4, 8});
   TensorView* product = mul(input({4, 8}), ofColumns());
-  EXPECT_EQ(shared({sum(mul(g, product), {0}), mul(product, ofColumns())}), R"(t0 float32[i4, i8] = mul(x0, x2)
+  EXPECT_EQ(shared({sum(mul(g, product), {0}), mul(product, ofColumns())}),
+            R"(t0 float32[i4, i8] = mul(x0, x2)
 t1 float32[r4, i8] = reduce add(t0)
 t2 float32[i8] = mul(t1, x1)
 t3 float32[b, i8] = broadcast(x1)
@@ -66,7 +67,8 @@ outputs: t2 t6
 TEST_F(ShareSums, AFactorOfAProductThatIsThereAnywayStays) {
   TensorView* g = input({4, 8});
   TensorView* product = mul(input({4, 8}), ofColumns());
-  EXPECT_EQ(shared({sum(mul(g, product), {0}), mul(product, input({4, 8}))}), R"(t0 float32[b, i8] = broadcast(x1)
+  EXPECT_EQ(shared({sum(mul(g, product), {0}), mul(product, input({4, 8}))}),
+            R"(t0 float32[b, i8] = broadcast(x1)
 t1 float32[i4, i8] = mul(x2, t0)
 t2 float32[i4, i8] = mul(x0, t1)
 t3 float32[r4, i8] = reduce add(t2)

@@ -11,13 +11,14 @@ import pytest
 import torch
 from helpers import DEVICE
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-sys.path.append(str(BENCHMARKS))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 from aten import define, traced
 from layers import differing, in_float64
 from model_region_cases import MODEL_REGION_LAYERS
 from run import relative_error
+
+LOOK = Path(__file__).parents[2] / "benchmarks" / "look.py"
 
 
 @pytest.mark.machine("h200")
@@ -39,7 +40,7 @@ def test_regions(name: str) -> None:
 def test_every_region_is_planned(regions: str) -> None:
     """At the sizes of the models; nothing is run. Some graphs have operations of aten that the
     benchmarks do not write."""
-    command = [sys.executable, str(BENCHMARKS / "look.py"), "--kernels", "--set", regions]
+    command = [sys.executable, str(LOOK), "--kernels", "--set", regions]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     planned = [line for line in lines if " kernels, " in line]
     unwritten = [line for line in lines if "'Writer' object has no attribute" in line]

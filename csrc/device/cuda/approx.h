@@ -125,8 +125,8 @@ NVF_FN float tanh(float x) {
 } // namespace nvf::approx
 
 //@ piece nvf::approx::sech2
-// 4 r (1 - r) with r = 1 / (exp(2x) + 1), which a tanh of the same number has too; 1 - r is exp(2x) r
-// where r is near 1. About as exact as exp.
+// 4 r (1 - r) with r = 1 / (exp(2x) + 1), which a tanh of the same number has too; 1 - r is exp(2x)
+// r where r is near 1. About as exact as exp.
 namespace nvf::approx {
 NVF_FN float sech2(float x) {
   const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
