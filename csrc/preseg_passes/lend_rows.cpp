@@ -213,7 +213,7 @@ struct Rows {
 };
 
 std::optional<Rows> rowsFor(const TensorView* result, int64_t bytes) {
-  constexpr int64_t kMostTaken = 12; // one of so many
+  constexpr int64_t kMostTaken = 15; // one of so many
   constexpr int64_t kAligned = 8;    // elements of 16 bits in a vector
   const auto sizes = constantSizes(result->getLogicalDomain());
   if (!sizes.has_value() || sizes->size() < 2 || result->hasRoot() ||

@@ -79,13 +79,14 @@ std::vector<GroupedRows> groupedRows(WholeDefinition& definition,
 }
 
 // A kernel more, for the rows whose memory partial sums have, takes little where the rows pass
-// through L2; and small sums take none of the device's memory.
+// through L2, and where there are enough of them for all SMs: a group's sums have the memory of two
+// rows of 16-bit elements. Small sums take none of the device's memory.
 bool areRowsLent(const GroupedRows& grouped, int64_t groups, const MachineModel& machine) {
   const int64_t read = grouped.rows * grouped.columns * grouped.row_bytes;
   const int64_t sums =
       groups * grouped.columns * grouped.sums * static_cast<int64_t>(sizeof(float));
-  return !machine.threads_in_loops && read > machine.l2_bytes && sums > machine.small_request &&
-         !isOptionDisabled(DisableOption::LendRows);
+  return !machine.threads_in_loops && read > machine.l2_bytes && 2 * groups >= machine.sms &&
+         sums > machine.small_request && !isOptionDisabled(DisableOption::LendRows);
 }
 
 // Kernels whose blocks take one row after the other keep sums of the columns.

@@ -39,10 +39,11 @@ def test_regions(name: str) -> None:
 @pytest.mark.parametrize("regions", ["regions", "model-regions"])
 def test_every_region_is_planned(regions: str) -> None:
     """At the sizes of the models; nothing is run. Some graphs have operations of aten that the
-    benchmarks do not write."""
+    benchmarks do not write, which differ from version to version of torch."""
     command = [sys.executable, str(LOOK), "--kernels", "--set", regions]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     planned = [line for line in lines if " kernels, " in line]
-    unwritten = [line for line in lines if "'Writer' object has no attribute" in line]
+    reasons = ("'Writer' object has no attribute", "a scatter that adds")
+    unwritten = [line for line in lines if any(reason in line for reason in reasons)]
     assert len(planned) > 30
     assert sorted(planned + unwritten) == sorted(lines)
