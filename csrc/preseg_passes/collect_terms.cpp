@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -72,11 +73,14 @@ struct Operations {
 
 class TermCollector {
  public:
-  explicit TermCollector(Fusion* fusion) : fusion_(fusion), exprs_(fusion->exprs()) {
+  explicit TermCollector(const Fusion* fusion) : exprs_(fusion->exprs()) {
     for (const Expr* e : exprs_) {
       if (isReduction(e) ||
           std::ranges::any_of(e->inputs(), [&](const Val* v) { return reduced_.count(v) != 0; })) {
         reduced_.insert(e->outputs().begin(), e->outputs().end());
+      }
+      for (const Val* in : std::unordered_set<const Val*>(e->inputs().begin(), e->inputs().end())) {
+        ++readers_[in];
       }
     }
   }
@@ -85,7 +89,7 @@ class TermCollector {
   void run() {
     for (size_t i = exprs_.size(); i-- > 0;) {
       const auto* op = tryAs<ElementwiseOp>(exprs_[i]);
-      if (op != nullptr && op->out()->isTensor() && isStep(op) && isRead(op->out())) {
+      if (op != nullptr && op->out()->isTensor() && isStep(op) && replaced_.count(op->out()) == 0) {
         collect(op->out()->as<TensorView>());
       }
     }
@@ -94,11 +98,9 @@ class TermCollector {
  private:
   using Flags = std::vector<bool>;
 
-  bool isRead(const Val* v) const {
-    return v->isFusionOutput() || !fusion_->liveUses(v).empty();
-  }
   bool isReadOnce(const Val* v) const {
-    return !v->isFusionOutput() && fusion_->liveUses(v).size() == 1;
+    const auto it = readers_.find(v);
+    return !v->isFusionOutput() && it != readers_.end() && it->second == 1;
   }
 
   static bool isStep(const ElementwiseOp* op) {
@@ -145,6 +147,7 @@ class TermCollector {
     before_ = {};
     terms_.clear();
     constants_.clear();
+    inside_.clear();
     steps_ = 0;
     if (flags_.empty() || !hasLongRows() || !addTerms(root, {}) || terms_.size() < 2 ||
         !areDifferent()) {
@@ -152,6 +155,7 @@ class TermCollector {
     }
     if (operationsAfter().count() < before_.count()) {
       computeAs(root, sumOfTerms());
+      replaced_.insert(inside_.begin(), inside_.end());
     }
   }
 
@@ -200,6 +204,9 @@ class TermCollector {
     }
     if (++steps_ > kMostSteps || !areOfType(op)) {
       return false;
+    }
+    if (tv != root_) {
+      inside_.push_back(tv);
     }
     if (op->op() == OpType::Neg) {
       factor.is_negative = !factor.is_negative;
@@ -400,9 +407,10 @@ class TermCollector {
 
   static constexpr int kMostSteps = 24; // operations that are one sum
 
-  Fusion* fusion_;
   const std::vector<Expr*> exprs_;
   std::unordered_set<const Val*> reduced_; // depends on reductions
+  std::unordered_map<const Val*, int> readers_;
+  std::unordered_set<const Val*> replaced_; // parts of sums that are computed otherwise now
   // Of the sum that is collected.
   TensorView* root_ = nullptr;
   Flags flags_;
@@ -410,6 +418,7 @@ class TermCollector {
   Operations before_;
   std::vector<Term> terms_;
   std::vector<Factor> constants_; // the same for all of the row
+  std::vector<const Val*> inside_;
 };
 
 } // namespace

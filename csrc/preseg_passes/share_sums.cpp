@@ -313,9 +313,11 @@ bool isMultipliedElsewhere(const Fusion* fusion, const TensorView* factor, const
   };
   return std::any_of(product.made.begin(), product.made.end(), [&](const Val* v) {
     const auto& ins = v->definition()->inputs();
+    if (v->isFusionOutput() || std::find(ins.begin(), ins.end(), factor) == ins.end()) {
+      return false;
+    }
     const std::vector<Expr*> uses = fusion->liveUses(v);
-    return std::find(ins.begin(), ins.end(), factor) != ins.end() && uses.size() > 1 &&
-           !v->isFusionOutput() && std::all_of(uses.begin(), uses.end(), [&](const Expr* use) {
+    return uses.size() > 1 && std::all_of(uses.begin(), uses.end(), [&](const Expr* use) {
              return is_made(use->output(0)) || multiplies(use);
            });
   });

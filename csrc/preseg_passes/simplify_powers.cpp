@@ -119,24 +119,27 @@ class PowerSimplifier : public Rewriter {
   }
 
   // 1 / cosh(x)^2, which takes one exponential that tanh(x) has too, where nothing else reads the
-  // cosine.
-  TensorView* secantOf(const Val* cosine) {
-    const ElementwiseOp* cosh = definedBy(cosine, OpType::Cosh);
-    const bool is_read_once = cosh != nullptr && !isComplex(cosine->dtype()) &&
-                              !cosine->isFusionOutput() && fusion_->liveUses(cosine).size() == 1;
-    return is_read_once ? made(OpType::Sech2, {cosh->in(0)}) : nullptr;
+  // cosine and what lies between: its square or its reciprocal.
+  TensorView* secantOf(const Val* cosine, const Val* between) {
+    const ElementwiseOp* cosh = cosine == nullptr ? nullptr : definedBy(cosine, OpType::Cosh);
+    if (cosh == nullptr || isComplex(cosine->dtype())) {
+      return nullptr;
+    }
+    // What reads it may be made just now, and have no readers itself.
+    const auto is_read_once = [&](const Val* v) {
+      return !v->isFusionOutput() && fusion_->liveUses(v).size() <= 1;
+    };
+    return is_read_once(cosine) && is_read_once(between) ? made(OpType::Sech2, {cosh->in(0)})
+                                                         : nullptr;
   }
 
   TensorView* squareOf(const Val* x) {
     const ElementwiseOp* reciprocal = definedBy(x, OpType::Reciprocal);
-    return reciprocal == nullptr || x->isFusionOutput() || fusion_->liveUses(x).size() > 1
-               ? nullptr
-               : secantOf(reciprocal->in(0));
+    return reciprocal == nullptr ? nullptr : secantOf(reciprocal->in(0), x);
   }
 
   TensorView* reciprocalOf(Val* x) {
-    const Val* base = x->isFusionOutput() || fusion_->liveUses(x).size() > 1 ? nullptr : squared(x);
-    if (TensorView* secant = base == nullptr ? nullptr : secantOf(base)) {
+    if (TensorView* secant = secantOf(squared(x), x)) {
       return secant;
     }
     if (const ElementwiseOp* before = definedBy(x, OpType::Sqrt)) {
