@@ -122,15 +122,19 @@ class Respelling:
     def respelled(self, line: str, at: int) -> str:
         """Each operand once as it is, or by an identity of it."""
         node = self.graph.nodes[at]
-        if node.op not in COMPUTING or (node.op in REDUCING and self.may_be_view(node.operands)):
+        if node.op not in COMPUTING or self.may_be_view(at):
             return line
         operands = [self.operand(number) for number in node.operands]
         target = line.split(" = ")[0]
         return f"{target} = {OPS[node.op].text(operands, node.extra)}"
 
-    def may_be_view(self, operands: tuple[int, ...]) -> bool:
-        """Of what has a size of 1, a reduction may be a view."""
-        return any(1 in self.values[number].sizes for number in operands)
+    def may_be_view(self, at: int) -> bool:
+        """Of what has a size of 1, a reduction may be a view; a cast to the same type is one."""
+        node = self.graph.nodes[at]
+        operands = [self.values[number] for number in node.operands]
+        if node.op == "cast":
+            return operands[0].dtype == self.values[len(self.graph.inputs) + at].dtype
+        return node.op in REDUCING and any(1 in each.sizes for each in operands)
 
     def operand(self, number: int) -> str:
         name, value = f"t{number}", self.values[number]
