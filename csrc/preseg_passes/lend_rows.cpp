@@ -12,6 +12,7 @@
 #include <ir/op_traits.h>
 #include <ops/utils.h>
 #include <preseg_passes/column_reductions.h>
+#include <preseg_passes/rewriter.h>
 #include <transform/cache.h>
 #include <transform/replay.h>
 
@@ -34,15 +35,10 @@ bool takesAll(const Taken& taken) {
   return std::ranges::all_of(taken, [](int64_t count) { return count == 0; });
 }
 
-std::optional<std::vector<int64_t>> constantSizes(const Ids& dims) {
-  std::vector<int64_t> sizes;
-  for (const IterDomain* id : dims) {
-    if (!id->extent()->isConstInt() || id->hasExpandedExtent()) {
-      return std::nullopt;
-    }
-    sizes.push_back(id->extent()->intValue());
-  }
-  return sizes;
+// Each element lies in memory, in the order of the dimensions.
+bool liesInOrder(const TensorView* tv) {
+  return !tv->hasRoot() && !tv->domain()->hasAllocation() &&
+         std::ranges::none_of(tv->getLogicalDomain(), &IterDomain::hasExpandedExtent);
 }
 
 // The same computation of the last rows.
@@ -93,9 +89,8 @@ class LastRows {
   }
 
   static bool canBeViewed(const TensorView* tv) {
-    return !tv->isCpuScalar() && !tv->domain()->hasAllocation() && !tv->hasRoot() &&
-           tv->dtype() != DataType::Float4_e2m1fn &&
-           constantSizes(tv->getLogicalDomain()).has_value();
+    return !tv->isCpuScalar() && liesInOrder(tv) && tv->dtype() != DataType::Float4_e2m1fn &&
+           knownSizes(tv).has_value();
   }
 
   static std::optional<Taken> takenOf(const TensorView* in, const TensorView* out,
@@ -191,15 +186,11 @@ std::optional<int64_t> bytesOfPartialSums(const Fusion* fusion) {
     if (!isPartialReduction(tv)) {
       continue;
     }
-    const auto sizes = constantSizes(logicalIds(tv));
-    if (!sizes.has_value()) {
+    const auto elements = knownElements(tv);
+    if (!elements.has_value()) {
       return std::nullopt;
     }
-    int64_t own = dataTypeSizeBytes(tv->dtype());
-    for (const int64_t size : *sizes) {
-      own *= size;
-    }
-    bytes += ceilDiv(own, kAlignment) * kAlignment;
+    bytes += roundUp(*elements * dataTypeSizeBytes(tv->dtype()), kAlignment);
   }
   return bytes == 0 ? std::nullopt : std::optional(bytes + kAlignment);
 }
@@ -208,16 +199,16 @@ std::optional<int64_t> bytesOfPartialSums(const Fusion* fusion) {
 struct Rows {
   int64_t all = 1;
   int64_t taken = 0;
-  size_t dim = 0; // the last but those of size 1, that has all that are taken
+  int64_t elements = 0; // of a row
+  size_t dim = 0;       // the last but those of size 1, that has all that are taken
   Taken of_dims;
 };
 
 std::optional<Rows> rowsFor(const TensorView* result, int64_t bytes) {
   constexpr int64_t kMostTaken = 15; // one of so many
   constexpr int64_t kAligned = 8;    // elements of 16 bits in a vector
-  const auto sizes = constantSizes(result->getLogicalDomain());
-  if (!sizes.has_value() || sizes->size() < 2 || result->hasRoot() ||
-      result->domain()->hasAllocation()) {
+  const auto sizes = knownSizes(result);
+  if (!sizes.has_value() || sizes->size() < 2 || !liesInOrder(result)) {
     return std::nullopt;
   }
   Rows rows;
@@ -226,11 +217,12 @@ std::optional<Rows> rowsFor(const TensorView* result, int64_t bytes) {
     rows.all *= (*sizes)[d];
     rows.dim = (*sizes)[d] > 1 ? d : rows.dim;
   }
-  const int64_t row_bytes = sizes->back() * dataTypeSizeBytes(result->dtype());
+  rows.elements = sizes->back();
+  const int64_t row_bytes = rows.elements * dataTypeSizeBytes(result->dtype());
   if (row_bytes == 0) {
     return std::nullopt;
   }
-  rows.taken = ceilDiv(ceilDiv(bytes, row_bytes), kAligned) * kAligned;
+  rows.taken = roundUp(ceilDiv(bytes, row_bytes), kAligned);
   if (rows.taken > rows.all / kMostTaken || rows.taken >= (*sizes)[rows.dim]) {
     return std::nullopt;
   }
@@ -265,10 +257,10 @@ void lendRows(Fusion* fusion, std::vector<TensorView*>& outputs, MovedViews& vie
     TensorView* part = last.make(result);
     fusion->addOutput(part);
     output = sameMemoryAs(result);
-    result->setWrittenElements((rows->all - rows->taken) *
-                               result->getLogicalDomain().back()->extent()->intValue());
+    const int64_t written = rows->all - rows->taken;
+    result->setWrittenElements(written * rows->elements);
     parts.push_back({result, output, rows->dim, fusion->zeroVal()});
-    parts.push_back({part, output, rows->dim, IrBuilder::index(rows->all - rows->taken)});
+    parts.push_back({part, output, rows->dim, IrBuilder::index(written)});
     return;
   }
 }

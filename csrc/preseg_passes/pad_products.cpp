@@ -32,18 +32,6 @@ namespace {
 
 using Sizes = std::vector<int64_t>;
 
-std::optional<Sizes> constantSizes(const TensorView* tv) {
-  Sizes sizes;
-  for (const IterDomain* id : logicalIds(tv)) {
-    const Val* extent = id->getMaybeExpandedExtent();
-    if (!extent->isConstInt()) {
-      return std::nullopt;
-    }
-    sizes.push_back(extent->intValue());
-  }
-  return sizes;
-}
-
 // Elements of 16 bytes, or of two such vectors where that adds little.
 int64_t paddedSize(int64_t size) {
   const int64_t step = size >= 16 * kElementsOfVector ? 2 * kElementsOfVector : kElementsOfVector;
@@ -58,8 +46,8 @@ std::optional<size_t> dimBefore(const Expr* e, size_t dim) {
   if (e->kind() != ExprKind::ReshapeOp) {
     return std::nullopt;
   }
-  const auto in = constantSizes(e->input(0)->as<TensorView>());
-  const auto out = constantSizes(e->output(0)->as<TensorView>());
+  const auto in = knownSizes(e->input(0)->as<TensorView>());
+  const auto out = knownSizes(e->output(0)->as<TensorView>());
   const size_t inner = logicalIds(e->output(0)).size() - dim;
   if (!in.has_value() || !out.has_value() || in->size() < inner ||
       !std::equal(out->end() - static_cast<std::ptrdiff_t>(inner), out->end(),
@@ -140,7 +128,7 @@ class ProductPadder : public Rewriter {
     TensorView* bias = p.bias == nullptr ? nullptr : padded(p.bias, 0, p.more_n);
     TensorView* out = p.is_linear ? linear(a, b, bias, p.alpha) : matmul(a, b, p.alpha);
     if (p.more_m != 0 || p.more_n != 0) {
-      const Sizes stops = *constantSizes(p.out);
+      const Sizes stops = *knownSizes(p.out);
       out = nvfuser::slice(out, Sizes(stops.size(), 0), stops);
     }
     replace(p.out, out);
@@ -158,11 +146,11 @@ class ProductPadder : public Rewriter {
     p.bias = p.is_linear && operands[2] != nullptr ? operands[2]->as<TensorView>() : nullptr;
     p.alpha = operands.back();
     p.out = op->output(0)->as<TensorView>();
-    const auto a = constantSizes(p.a);
-    const auto b = constantSizes(p.b);
+    const auto a = knownSizes(p.a);
+    const auto b = knownSizes(p.b);
     const bool is_16_bit = p.a->dtype() == DataType::BFloat16 || p.a->dtype() == DataType::Half;
     if (!is_16_bit || !a.has_value() || !b.has_value() || a->size() < 2 || b->size() < 2 ||
-        (p.is_linear && b->size() != 2) || !constantSizes(p.out).has_value()) {
+        (p.is_linear && b->size() != 2) || !knownSizes(p.out).has_value()) {
       return std::nullopt;
     }
     p.a_row = a->size() - 2;
@@ -175,7 +163,7 @@ class ProductPadder : public Rewriter {
     if (p.m <= 1 || p.n <= 1 || p.k <= 1) { // a product with a vector
       return std::nullopt;
     }
-    const Sizes out = *constantSizes(p.out);
+    const Sizes out = *knownSizes(p.out);
     p.batch =
         std::accumulate(out.begin(), out.end(), int64_t{1}, std::multiplies<>()) / (p.m * p.n);
     return p;
@@ -216,7 +204,7 @@ class ProductPadder : public Rewriter {
 
   double copyOf(const TensorView* tv) const {
     return machine_.kernel_start +
-           2 * static_cast<double>(bytesOf(*constantSizes(tv))) / machine_.memory_bandwidth;
+           2 * static_cast<double>(bytesOf(*knownSizes(tv))) / machine_.memory_bandwidth;
   }
 
   // Of an operand with zeros. Kernels may write them with it, or beside it.
@@ -228,7 +216,7 @@ class ProductPadder : public Rewriter {
       return copyOf(tv);
     }
     const double written =
-        static_cast<double>(bytesOf(*constantSizes(tv))) / machine_.memory_bandwidth;
+        static_cast<double>(bytesOf(*knownSizes(tv))) / machine_.memory_bandwidth;
     return machine_.kernel_start + (isReturned(tv) ? written : 0);
   }
 
@@ -288,12 +276,12 @@ class ProductPadder : public Rewriter {
       if (const std::vector<int64_t> order = permutationOf(view); !order.empty()) {
         out = permute(out, order);
       } else {
-        Sizes sizes = *constantSizes(tv);
+        Sizes sizes = *knownSizes(tv);
         sizes[dim] += more;
         out = reshape(out, sizes);
       }
     } else if (making(tv) == Making::Reduced || isReturned(tv) || tv->uses().size() > 1) {
-      Sizes sizes = *constantSizes(tv);
+      Sizes sizes = *knownSizes(tv);
       sizes[dim] = more;
       std::vector<Val*> extents;
       std::ranges::transform(sizes, std::back_inserter(extents),

@@ -162,6 +162,18 @@ std::optional<WithConstant> splitConstant(const ElementwiseOp* op) {
   return std::nullopt;
 }
 
+std::optional<std::vector<int64_t>> knownSizes(const TensorView* tv) {
+  std::vector<int64_t> sizes;
+  for (const IterDomain* id : logicalIds(tv)) {
+    const auto extent = constInt(id->getMaybeExpandedExtent());
+    if (!extent.has_value()) {
+      return std::nullopt;
+    }
+    sizes.push_back(*extent);
+  }
+  return sizes;
+}
+
 std::optional<int64_t> knownElements(const Val* tensor) {
   int64_t elements = 1;
   for (const IterDomain* id : logicalIds(tensor)) {

@@ -63,6 +63,8 @@ struct WithConstant {
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
 // Whether every value of one type is a value of the other.
 bool holdsAll(DataType of, DataType in);
+// A tensor's sizes, if they are constants.
+std::optional<std::vector<int64_t>> knownSizes(const TensorView* tv);
 // How many a tensor has, if its sizes are constants.
 std::optional<int64_t> knownElements(const Val* tensor);
 // Whether the two are known to have the same size, or all dimensions but one are.

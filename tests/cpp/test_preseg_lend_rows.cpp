@@ -105,6 +105,18 @@ TEST_F(LendRows, NotOfAResultThatDependsOnAllRows) {
   EXPECT_TRUE(parts_.empty());
 }
 
+// Sums of rows are no rows, though what they sum has as many dimensions.
+TEST_F(LendRows, NotOfSumsOfRows) {
+  TensorView* x = input({1000, 8});
+  TensorView* sums = sum(x, {1});
+  fusion_.addOutput(sums);
+  norm(x);
+  lend();
+  EXPECT_FALSE(sums->writtenElements().has_value());
+  ASSERT_EQ(parts_.size(), 2);
+  EXPECT_EQ(parts_[0].part, fusion_.outputs()[1]);
+}
+
 TEST_F(LendRows, NotWithoutPartialSums) {
   TensorView* x = input({1000, 8});
   fusion_.addOutput(sub(x, broadcast(sum(x, {1}), {false, true})));
