@@ -71,6 +71,7 @@ IrCloner Fusion::copy(const Fusion* from, Fusion* to) {
   to->num_stateful_rng_ = from->num_stateful_rng_;
   to->has_elements_ = from->has_elements_;
   to->streams_outputs_ = from->streams_outputs_;
+  to->shares_loops_ = from->shares_loops_;
   to->assumed_extents_.clear();
   for (auto [extent, value] : from->assumed_extents_) {
     to->assumed_extents_.emplace_back(cloner.clone(extent), value);

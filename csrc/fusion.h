@@ -100,6 +100,15 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
     return streams_outputs_;
   }
 
+  // Elementwise results that nothing connects may run through the loops of one of them, if their
+  // sizes are the same.
+  void setSharesLoops(bool shares) {
+    shares_loops_ = shares;
+  }
+  bool sharesLoops() const {
+    return shares_loops_;
+  }
+
   // A schedule may also leave numbers of threads and blocks to the launch, which computes them from
   // the extents and checks that they are between 1 and `most`. Returns what stands for the number.
   Val* chooseAtLaunch(Val* value, int64_t most, bool by_warps = false);
@@ -182,6 +191,7 @@ class Fusion : public IrContainer, public std::enable_shared_from_this<Fusion> {
   std::vector<LaunchNumber> launch_numbers_;
   bool has_elements_ = false;
   bool streams_outputs_ = false;
+  bool shares_loops_ = false;
   int64_t most_threads_ = 0;
   int64_t num_stateful_rng_ = 0;
   mutable bool exprs_valid_ = false;

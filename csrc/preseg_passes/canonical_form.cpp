@@ -36,6 +36,8 @@ void makeCanonical(Fusion* fusion) {
   } else {
     unless(DisableOption::SimplifyIdentities, "simplify identities", simplifyIdentities);
   }
+  // Identities lead to more operations on constants alone.
+  unless(DisableOption::FoldConstants, "fold constants", foldConstants);
   unless(DisableOption::ShareSums, "share sums", shareSums);
   unless(DisableOption::CollectTerms, "collect terms", collectTerms);
   unless(DisableOption::FoldConstants, "make constants apart", makeConstantsApart);

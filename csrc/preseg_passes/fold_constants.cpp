@@ -85,6 +85,8 @@ class ConstantFolder : public Rewriter {
       value_[out] = constantOfAll(op, operands);
       if (value_[out] == nullptr) {
         value_.erase(out);
+      } else {
+        fill(out, value_[out]);
       }
       return;
     }

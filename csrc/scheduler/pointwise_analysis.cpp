@@ -259,7 +259,7 @@ bool PointwiseAnalysis::coversForWriting(const TensorView* tv, const View& view)
   return true;
 }
 
-int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, bool parent_is_consumer) {
+int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, TensorVersion::Parent kind) {
   std::vector<int>& known = versions_of_[tv];
   for (int v : known) {
     if (versions[static_cast<size_t>(v)].view == view) {
@@ -271,7 +271,7 @@ int PointwiseAnalysis::demand(TensorView* tv, View view, int parent, bool parent
     ++num_copies_;
   }
   known.push_back(id);
-  versions.push_back({tv, std::move(view), {}, parent, parent_is_consumer});
+  versions.push_back({tv, std::move(view), {}, parent, kind});
   if (tv->definition() != nullptr && !tv->isFusionInput()) {
     pending_.emplace(-position_.at(tv), id);
   }
@@ -294,13 +294,75 @@ bool PointwiseAnalysis::demandProducers(size_t max_versions) {
       }
       auto* producer = static_cast<TensorView*>(in);
       View view = viewOfProducer(producer, tv, versions[static_cast<size_t>(v)].view);
-      inputs.push_back(demand(producer, std::move(view), v, true));
+      inputs.push_back(demand(producer, std::move(view), v, TensorVersion::Parent::Consumer));
       if (num_copies_ > max_versions) {
         conflicts.push_back(producer);
         return false;
       }
     }
     versions[static_cast<size_t>(v)].inputs = std::move(inputs);
+  }
+  return true;
+}
+
+// The dimensions of more than one element, as memory has them. Empty: it is made of other ones.
+static std::vector<size_t> sizedDimsInMemory(const TensorView* tv) {
+  const Ids dims = logicalIds(tv);
+  std::vector<size_t> out = tv->domain()->memoryOrder();
+  std::erase_if(out, [&](size_t d) { return dims[d]->isBroadcast(); });
+  return out;
+}
+
+// Nothing tells how the tensor follows from what the reference is computed of, but it may run
+// through the same loops if these come to both in the order of memory.
+std::optional<View> PointwiseAnalysis::viewOfSameSizes(const TensorView* tv) {
+  const std::vector<size_t> own = sizedDimsInMemory(tv);
+  const std::vector<size_t> axes = sizedDimsInMemory(reference);
+  const Ids dims = logicalIds(tv);
+  const Ids reference_dims = logicalIds(reference);
+  if (!tv->fusion()->sharesLoops() || static_cast<size_t>(numConcreteDims(tv)) != own.size() ||
+      !std::ranges::equal(own, axes, [&](size_t d, size_t axis) {
+        return dims[d]->extent()->sameAs(reference_dims[axis]->extent());
+      })) {
+    return std::nullopt;
+  }
+  View view(num_axes, AxisTerms::kMissing);
+  for (size_t i = 0; i < own.size(); ++i) {
+    view[axes[i]] = terms.dimension(static_cast<int64_t>(own[i]));
+  }
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d]->isBroadcast()) {
+      view.push_back(terms.dimension(static_cast<int64_t>(d)));
+    }
+  }
+  return view;
+}
+
+// All that the tensor is computed of under the view has this one already, or none yet; but inputs
+// may be read in several ways.
+bool PointwiseAnalysis::needsNoCopies(const TensorView* tv, const View& view) {
+  std::vector<std::pair<const TensorView*, View>> to_do{{tv, view}};
+  std::unordered_map<const TensorView*, View> seen;
+  while (!to_do.empty()) {
+    const auto [each, its_view] = std::move(to_do.back());
+    to_do.pop_back();
+    const Expr* def = each->definition();
+    const std::vector<int>& known = versionsOf(each);
+    if (each->isFusionInput() || std::ranges::any_of(known, [&](int v) {
+          return versions[static_cast<size_t>(v)].view == its_view;
+        })) {
+      continue;
+    }
+    const auto [it, is_new] = seen.emplace(each, its_view);
+    if (!known.empty() || (!is_new && it->second != its_view)) {
+      return false;
+    }
+    for (const Val* in : def->inputs()) {
+      if (is_new && in->isTensor() && in != lookedUpTensor(def)) {
+        const auto* producer = static_cast<const TensorView*>(in);
+        to_do.emplace_back(producer, viewOfProducer(producer, each, its_view));
+      }
+    }
   }
   return true;
 }
@@ -370,6 +432,10 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   }
   auto it = tentative.find(out);
   if (it == tentative.end()) {
+    if (std::optional<View> view = viewOfSameSizes(out); view && needsNoCopies(out, *view)) {
+      demand(out, std::move(*view), 0, TensorVersion::Parent::OfSameSizes);
+      return true;
+    }
     // What separates the output from the reference.
     std::copy_if(
         ancestors.begin(), ancestors.end(), std::back_inserter(conflicts),
@@ -382,7 +448,7 @@ bool PointwiseAnalysis::adoptOutput(const TensorGraph& graph, TensorView* out) {
   }
   int parent = tentative.at(path.back()).version;
   for (auto tv = path.rbegin(); tv != path.rend(); ++tv) {
-    parent = demand(*tv, tentative.at(*tv).view, parent, false);
+    parent = demand(*tv, tentative.at(*tv).view, parent, TensorVersion::Parent::Producer);
   }
   return true;
 }
@@ -398,7 +464,7 @@ bool PointwiseAnalysis::analyze(Fusion* fusion, const TensorGraph& graph, Tensor
   for (const TensorView* tv : graph.tensors()) {
     position_.emplace(tv, static_cast<int64_t>(position_.size()));
   }
-  demand(candidate, std::move(own), -1, true);
+  demand(candidate, std::move(own), -1, TensorVersion::Parent::Consumer);
   if (!demandProducers(max_versions)) {
     return false;
   }

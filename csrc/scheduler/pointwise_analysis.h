@@ -35,10 +35,11 @@ struct TensorVersion {
   View view;
   // For each input of the definition: the version of that tensor, or -1 for scalars.
   std::vector<int> inputs;
-  // The neighbour (a version) whose loops this one follows, -1 for the reference; and whether that
-  // neighbour is its consumer.
+  // The version whose loops this one follows, -1 for the reference; and what that is to it: its
+  // consumer, its producer, or the reference of the same sizes, with which nothing connects it.
+  enum class Parent { Consumer, Producer, OfSameSizes };
   int parent = -1;
-  bool parent_is_consumer = true;
+  Parent kind = Parent::Consumer;
 };
 
 class PointwiseAnalysis {
@@ -71,8 +72,10 @@ class PointwiseAnalysis {
  private:
   bool analyze(Fusion* fusion, const TensorGraph& graph, TensorView* candidate,
                size_t max_versions);
-  int demand(TensorView* tv, View view, int parent, bool parent_is_consumer);
+  int demand(TensorView* tv, View view, int parent, TensorVersion::Parent kind);
   bool demandProducers(size_t max_versions);
+  std::optional<View> viewOfSameSizes(const TensorView* tv);
+  bool needsNoCopies(const TensorView* tv, const View& view);
   bool adoptOutput(const TensorGraph& graph, TensorView* out);
   // The terms that follow those of the axes.
   void sortOthers(View& view) const;

@@ -131,7 +131,7 @@ bool readersHaveWholeAxis(const PointwiseAnalysis& analysis, const TensorVersion
                           int64_t axis) {
   const TensorVersion* v = &version;
   while (hasWholeAxis(analysis, *v, axis)) {
-    if (v->parent < 0 || !v->parent_is_consumer) {
+    if (v->parent < 0 || v->kind != TensorVersion::Parent::Consumer) {
       return true;
     }
     v = &analysis.versions[static_cast<size_t>(v->parent)];
@@ -147,7 +147,7 @@ bool lacksAxis(const PointwiseAnalysis& analysis, const TensorVersion& version, 
     if (analysis.terms.contains(term, AxisTerms::Kind::Resize)) {
       return false;
     }
-    if (v->parent < 0 || !v->parent_is_consumer) {
+    if (v->parent < 0 || v->kind != TensorVersion::Parent::Consumer) {
       return true;
     }
     v = &analysis.versions[static_cast<size_t>(v->parent)];

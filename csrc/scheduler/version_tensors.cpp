@@ -117,7 +117,7 @@ void VersionTensors::separateOutputs(bool staged, const std::vector<bool>& excha
 }
 
 // Makes `tv` follow `neighbour` and remembers which of the reference's axes its axes are.
-void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer) {
+void VersionTensors::follow(TensorView* tv, TensorView* neighbour, Kind kind) {
   const std::vector<int64_t>& known = reference_axes_.at(neighbour);
   std::vector<int64_t> partner;
   if (reference_axes_.count(tv) != 0) {
@@ -125,7 +125,7 @@ void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbou
     // follow, those of the other way would stay.
     tv->domain()->setLoopDomain(tv->getLogicalDomain());
   }
-  if (neighbour_is_consumer) {
+  if (kind == Kind::Consumer) {
     replayProducerAsConsumer(tv, neighbour, neighbour->nDims());
     partner = mapLoopAxes(tv, neighbour).producer_to_consumer;
   } else {
@@ -136,6 +136,23 @@ void VersionTensors::follow(TensorView* tv, TensorView* neighbour, bool neighbou
   for (int64_t p : partner) {
     own.push_back(p < 0 ? -1 : known[static_cast<size_t>(p)]);
   }
+  setReferenceAxes(tv, std::move(own));
+}
+
+// Makes what nothing connects with the reference run through its loops, as the view says.
+void VersionTensors::followReference(TensorView* tv, const View& view) {
+  const std::vector<IterDomain*> dims = logicalIds(tv);
+  const std::vector<IterDomain*> axes = logicalIds(reference_);
+  IterDomainMap map;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (view[i] != AxisTerms::kMissing) {
+      map[axes[i]] = dims[static_cast<size_t>(analysis_.terms[view[i]].a)];
+    }
+  }
+  setReferenceAxes(tv, replayAs(tv, reference_, std::move(map)));
+}
+
+void VersionTensors::setReferenceAxes(TensorView* tv, std::vector<int64_t> own) {
   if (!tv->isFusionInput()) {
     for (size_t i = 0; i < own.size(); ++i) {
       if (own[i] >= 0) {
@@ -158,7 +175,7 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
     own.push_back(i);
   }
   // Along a chain of copies, as far as it is not for others.
-  auto followChain = [&](TensorView* from, const std::vector<TensorView*>& chain, bool backward) {
+  auto followChain = [&](TensorView* from, const std::vector<TensorView*>& chain, Kind kind) {
     for (TensorView* tv : chain) {
       if (tv == nullptr) {
         continue;
@@ -167,7 +184,7 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
         return;
       }
       if (reference_axes_.count(tv) == 0) {
-        follow(tv, from, backward);
+        follow(tv, from, kind);
       }
       from = tv;
     }
@@ -178,33 +195,37 @@ void VersionTensors::propagate(const std::function<bool(const TensorView*)>& oth
     const bool is_input = t.computed->isFusionInput();
     if (v == 0) {
       if (reference_ == t.stored) {
-        followChain(reference_, {t.computed}, true);
+        followChain(reference_, {t.computed}, Kind::Consumer);
       } else {
-        followChain(reference_, {t.shared, t.exchanged, t.stored}, false);
+        followChain(reference_, {t.shared, t.exchanged, t.stored}, Kind::Producer);
       }
       continue;
     }
     const VersionTensor& parent = tensors_[static_cast<size_t>(version.parent)];
-    TensorView* neighbour = version.parent_is_consumer ? parent.computed : parent.source();
-    if (!version.parent_is_consumer && parent.computed->isFusionInput() &&
+    TensorView* neighbour = version.kind == Kind::Consumer ? parent.computed : parent.source();
+    if (version.kind == Kind::Producer && parent.computed->isFusionInput() &&
         readsInput(t.computed, parent)) {
       // All versions of an input are one tensor: it has the loops of the last.
       const TensorVersion& input = analysis_.versions[static_cast<size_t>(version.parent)];
       follow(parent.computed,
              parent.cache == nullptr ? tensors_[static_cast<size_t>(input.parent)].computed
                                      : neighbour,
-             true);
+             Kind::Consumer);
       neighbour = parent.computed;
     }
-    follow(t.source(), neighbour, version.parent_is_consumer);
+    if (version.kind == Kind::OfSameSizes) {
+      followReference(t.source(), version.view);
+    } else {
+      follow(t.source(), neighbour, version.kind);
+    }
     if (is_input) {
       if (t.exchanged != nullptr) {
-        followChain(t.exchanged, {t.shared, t.cache, t.computed}, true);
+        followChain(t.exchanged, {t.shared, t.cache, t.computed}, Kind::Consumer);
       } else if (t.cache != nullptr) {
-        followChain(t.cache, {t.staged, t.computed}, true);
+        followChain(t.cache, {t.staged, t.computed}, Kind::Consumer);
       }
     } else {
-      followChain(t.computed, {t.shared, t.exchanged, t.stored}, false);
+      followChain(t.computed, {t.shared, t.exchanged, t.stored}, Kind::Producer);
     }
   }
 }

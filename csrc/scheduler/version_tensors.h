@@ -75,7 +75,10 @@ class VersionTensors {
   TensorView* copyOf(TensorView* tv);
   void separateOutputs(bool staged, const std::vector<bool>& exchanged);
   static bool readsInput(const TensorView* consumer, const VersionTensor& input);
-  void follow(TensorView* tv, TensorView* neighbour, bool neighbour_is_consumer);
+  using Kind = TensorVersion::Parent;
+  void follow(TensorView* tv, TensorView* neighbour, Kind kind);
+  void followReference(TensorView* tv, const View& view);
+  void setReferenceAxes(TensorView* tv, std::vector<int64_t> own);
 
   Fusion* fusion_;
   const PointwiseAnalysis& analysis_;

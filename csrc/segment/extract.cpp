@@ -67,6 +67,7 @@ class Extractor {
   Segment extract() {
     segment_.fusion = std::make_unique<Fusion>();
     segment_.fusion->setHasElements(whole_.fusion->hasElements());
+    segment_.fusion->setSharesLoops(whole_.shares_loops);
     segment_.exprs = exprs_;
     FusionGuard guard(segment_.fusion.get());
     IrCloner cloner(segment_.fusion.get());

@@ -5,10 +5,12 @@
 #include <ir/visitor.h>
 #include <segment/kernel_size.h>
 #include <segment/launch_order.h>
+#include <segment/traffic.h>
 
 #include <algorithm>
 #include <map>
 #include <string>
+#include <unordered_map>
 
 namespace nvfuser {
 namespace {
@@ -70,10 +72,95 @@ bool mayShareKernel(const Segment& segment) {
          segment.scheduler == SchedulerType::InnerPersistent;
 }
 
+// Bytes of results and intermediate tensors that lie in memory while each segment runs, as far as
+// sizes are known. Of joined ones it may be less.
+class Memory {
+ public:
+  explicit Memory(const std::vector<Segment>& segments) {
+    std::unordered_map<const Val*, size_t> last_use;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      for (const Val* in : segments[i].inputs) {
+        last_use[in] = i;
+      }
+    }
+    double now = 0;
+    for (size_t i = 0; i < segments.size(); ++i) {
+      now += bytesOf(segments[i].outputs);
+      of(segments[i]) = now;
+      peak_ = std::max(peak_, now);
+      for (const auto* vals : {&segments[i].inputs, &segments[i].outputs}) {
+        for (const Val* v : *vals) {
+          now -= isIntermediate(v) && last_use[v] <= i ? sizeOf(v) : 0;
+        }
+      }
+    }
+  }
+
+  // The one that is computed later than it was keeps what it reads, the one that is computed
+  // earlier what it makes.
+  bool isRaisedBy(const std::vector<Segment>& segments, size_t first, size_t second,
+                  const std::vector<bool>& after) {
+    const double most = peak_ / kNotably;
+    for (size_t i = first + 1; i < second; ++i) {
+      if (of(segments[i]) + kept(segments[after[i - first] ? second : first], after[i - first]) >
+          most) {
+        return true;
+      }
+    }
+    return ofBoth(segments[first], segments[second]) > most;
+  }
+
+  void join(const std::vector<Segment>& segments, size_t first, size_t second,
+            const std::vector<bool>& after, const Segment& joined) {
+    for (size_t i = first + 1; i < second; ++i) {
+      of(segments[i]) += kept(segments[after[i - first] ? second : first], after[i - first]);
+    }
+    of(joined) = ofBoth(segments[first], segments[second]);
+  }
+
+ private:
+  static bool isIntermediate(const Val* v) {
+    return v->isTensor() && !v->isFusionInput() && !v->isFusionOutput();
+  }
+
+  static double bytesOf(const std::vector<Val*>& made) {
+    double bytes = 0;
+    for (const Val* v : made) {
+      bytes += sizeOf(v);
+    }
+    return bytes;
+  }
+
+  static double readOf(const Segment& segment) {
+    double bytes = 0;
+    for (const Val* v : segment.inputs) {
+      bytes += isIntermediate(v) ? sizeOf(v) : 0;
+    }
+    return bytes;
+  }
+
+  // By what it makes earlier, or reads later.
+  static double kept(const Segment& segment, bool is_earlier) {
+    const double more = bytesOf(segment.outputs) - readOf(segment);
+    return std::max(0.0, is_earlier ? more : -more);
+  }
+
+  double ofBoth(const Segment& first, const Segment& second) {
+    return std::max(of(first) + bytesOf(second.outputs), of(second) + readOf(first));
+  }
+
+  double& of(const Segment& segment) {
+    return bytes_[segment.outputs.front()];
+  }
+
+  std::unordered_map<const Val*, double> bytes_; // by the first output of each segment
+  double peak_ = 0;
+};
+
 class Joiner {
  public:
   Joiner(std::vector<Segment>& segments, const WholeFusion& whole, const SegmentJudge& judge)
-      : segments_(segments), whole_(whole), judge_(judge) {}
+      : segments_(segments), whole_(whole), judge_(judge), memory_(segments) {}
 
   void run() {
     for (size_t i = 0; i < segments_.size();) {
@@ -105,7 +192,7 @@ class Joiner {
 
   bool joinWith(size_t first, size_t second) {
     const std::vector<bool> after = needResultsOf(segments_, first, second);
-    if (after.back()) {
+    if (after.back() || memory_.isRaisedBy(segments_, first, second, after)) {
       return false;
     }
     std::vector<Expr*> both = segments_[first].exprs;
@@ -121,6 +208,7 @@ class Joiner {
     }
     joined.scheduler = verdict.scheduler;
     joined.note = "loops of the same sizes that do not depend on each other";
+    memory_.join(segments_, first, second, after, joined);
     placeJoined(segments_, std::move(joined), first, second, after);
     return true;
   }
@@ -128,6 +216,7 @@ class Joiner {
   std::vector<Segment>& segments_;
   const WholeFusion& whole_;
   const SegmentJudge& judge_;
+  Memory memory_;
   std::map<Pattern, std::vector<const Val*>> by_pattern_; // an output of each segment
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Segments that have loops of the same sizes share a kernel although nothing connects them, such as
-// the last sums of a backward normalization, or the weights of layers that are each normalized:
-// what each of them reads is often little against the launch of a kernel.
+// the last sums of a backward normalization, the steps of an optimizer, or the weights of layers
+// that are each normalized: what each of them reads is often little against the launch of a kernel.
 #pragma once
 
 #include <segment/segment.h>
@@ -11,7 +11,8 @@
 namespace nvfuser {
 
 // Joins those of the segments that do not depend on each other and that the judge accepts as one of
-// the same scheduler. The segments stay in an order in which they can be launched.
+// the same scheduler, unless that raises the peak of memory. The segments stay in an order in which
+// they can be launched.
 void joinIndependent(std::vector<Segment>& segments, const WholeFusion& whole,
                      const SegmentJudge& judge);
 

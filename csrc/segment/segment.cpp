@@ -49,6 +49,7 @@ class Segmenter {
         return std::move(result_);
       }
       must_start_again_ = false;
+      whole_.shares_loops = false;
       result_ = SegmentedFusion();
       if (tries == kMostTries) {
         whole_.repeated.clear();
@@ -70,6 +71,7 @@ class Segmenter {
     if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
       regroup();
       moveOutputs();
+      whole_.shares_loops = true;
       joinIndependent(result_.segments, whole_, judge_);
       recomputeWhatIsCheap(result_.segments, whole_, judge_);
       recomputeForMemory(result_.segments, whole_, judge_);

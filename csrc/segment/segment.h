@@ -83,6 +83,8 @@ struct WholeFusion {
   std::unordered_map<const Expr*, size_t> order;
   // Expressions that are in each segment that needs their results (segment/repeated.h).
   std::unordered_set<const Expr*> repeated;
+  // What nothing connects may be one segment (Fusion::sharesLoops): when all else is decided.
+  bool shares_loops = false;
   std::vector<Val*> symbolic_scalars;
   // Sizes that take so many operations that a segment gets them as numbers: of a chain of slices
   // each size contains the one before several times. By size the one that stands for all that are

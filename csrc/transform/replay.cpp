@@ -416,13 +416,22 @@ int64_t replayAsVersion(TensorView* version, TensorView* other, int64_t pos) {
   return count;
 }
 
-void replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map) {
+std::vector<int64_t> replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map) {
   checkNotInlined(tv);
   Replayer replayer(std::move(map), tv->getLogicalDomain(), {}, false);
-  const Ids& loop = reference->getLoopDomain();
-  replayer.replay(transformsBetween(reference->getMaybeRootDomain(), loop));
+  const Ids& theirs = reference->getLoopDomain();
+  replayer.replay(transformsBetween(reference->getMaybeRootDomain(), theirs));
   int64_t count = 0;
-  tv->domain()->setLoopDomain(replayer.loopDomain(loop, &count));
+  Ids own = replayer.loopDomain(theirs, &count);
+  std::vector<int64_t> partner(own.size(), -1);
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    const auto it = std::find(own.begin(), own.begin() + count, replayer.mapped(theirs[i]));
+    if (it != own.begin() + count) {
+      partner[static_cast<size_t>(it - own.begin())] = static_cast<int64_t>(i);
+    }
+  }
+  tv->domain()->setLoopDomain(own);
+  return partner;
 }
 
 std::vector<IterDomain*> replayOnCopy(const std::vector<IterDomain*>& from,

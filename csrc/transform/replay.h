@@ -67,8 +67,9 @@ int64_t replayConsumerAsProducer(TensorView* consumer, TensorView* producer, int
 int64_t replayAsVersion(TensorView* version, TensorView* other, int64_t pos);
 
 // Makes the loops of `tv` those of the reference, as far as it has their dimensions: `map` says
-// which logical domain of it stands for which root domain of the reference.
-void replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map);
+// which logical domain of it stands for which root (or logical) domain of the reference. Returns
+// for each loop of `tv` the axis of the reference that it is, or -1.
+std::vector<int64_t> replayAs(TensorView* tv, const TensorView* reference, IterDomainMap map);
 
 // Repeats the transforms from `from` to `loop` on the domains `onto` (one for each of `from`),
 // parallel types included, and returns the counterparts of `loop`.

@@ -75,6 +75,19 @@ outputs: t4
 )");
 }
 
+// Each result is a constant of its own shape, so that it needs no other kernel than such a one.
+TEST_F(FoldConstants, OfConstantsAlone) {
+  fusion_.addOutput(where(gt(filled(3), filled(2)), neg(filled(4)), filled(0)));
+  fusion_.addOutput(sin(neg(filled(4)))); // rounded where it is computed
+  foldConstants(&fusion_);
+  EXPECT_EQ(text(), R"(t0 float32[i4, i8] = full(float(-4))
+t1 float32[i4, i8] = Set(t0)
+t2 float32[i4, i8] = full(float(-4))
+t3 float32[i4, i8] = sin(t2)
+outputs: t1 t3
+)");
+}
+
 // Nothing else gives the result its size.
 TEST_F(FoldConstants, NotWhereTheTensorGivesTheSize) {
   TensorView* x = input({1, 8});
