@@ -17,6 +17,9 @@ namespace {
 
 // More than so many are not compared with each other, so that planning stays linear.
 constexpr size_t kMostTries = 4;
+// Bytes that an H200 reads or writes in the time that one more kernel takes, about a microsecond:
+// so many more in memory are no reason for it.
+constexpr double kOfALaunch = 4 << 20;
 
 // The loops of a segment: dimensions of what its widest reduction is of, or of its widest result if
 // nothing is reduced, in the order of memory; which are reduced, and their sizes.
@@ -100,7 +103,7 @@ class Memory {
   // earlier what it makes.
   bool isRaisedBy(const std::vector<Segment>& segments, size_t first, size_t second,
                   const std::vector<bool>& after) {
-    const double most = peak_ / kNotably;
+    const double most = peak_ + kOfALaunch;
     for (size_t i = first + 1; i < second; ++i) {
       if (of(segments[i]) + kept(segments[after[i - first] ? second : first], after[i - first]) >
           most) {

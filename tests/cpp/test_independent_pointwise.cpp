@@ -79,9 +79,9 @@ TEST_F(IndependentPointwise, StayApartWhereThatTakesMoreMemory) {
     verdict.reason = verdict.accepted() ? "" : "a sum and more";
     return verdict;
   };
-  TensorView* one = exp(input({64, 64}));
+  TensorView* one = exp(input({2048, 2048}));
   fusion_.addOutput(sum(one, {1}));
-  TensorView* other = exp(input({64, 64}));
+  TensorView* other = exp(input({2048, 2048}));
   fusion_.addOutput(sum(other, {0}));
   EXPECT_EQ(numSegments(alone), 4U);
   // As results they do anyway.
