@@ -41,6 +41,7 @@ void makeCanonical(Fusion* fusion) {
   unless(DisableOption::ShareSums, "share sums", shareSums);
   unless(DisableOption::CollectTerms, "collect terms", collectTerms);
   unless(DisableOption::FoldConstants, "make constants apart", makeConstantsApart);
+  unless(DisableOption::MergeParts, "parts first", putPartsFirst);
   fusion->removeDeadUses();
 }
 

@@ -28,6 +28,9 @@ void mergeParts(Fusion* fusion);
 // Parts that the same operations compute of slices side by side are computed as one.
 void joinParts(Fusion* fusion);
 
+// Sums compute what is put together of parts before the other operand.
+void putPartsFirst(Fusion* fusion);
+
 // Scalars that are computed of constants become constants; so do operands all of whose elements
 // are one scalar (full).
 void foldConstants(Fusion* fusion);
