@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A sum of a tensor and of one that is put together of parts (a gradient of a rotary embedding: dy *
-// cos, and the halves that change places) computes the parts first, in whichever order it was
+// A sum of a tensor and of one that is put together of parts (a gradient of a rotary embedding: dy
+// * cos, and the halves that change places) computes the parts first, in whichever order it was
 // written: their loads are behind conditions, and what is computed meanwhile hides them.
 #include <preseg_passes/canonical_form.h>
 

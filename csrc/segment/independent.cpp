@@ -126,14 +126,6 @@ class Memory {
     return v->isTensor() && !v->isFusionInput() && !v->isFusionOutput();
   }
 
-  static double bytesOf(const std::vector<Val*>& made) {
-    double bytes = 0;
-    for (const Val* v : made) {
-      bytes += sizeOf(v);
-    }
-    return bytes;
-  }
-
   static double readOf(const Segment& segment) {
     double bytes = 0;
     for (const Val* v : segment.inputs) {
@@ -153,7 +145,7 @@ class Memory {
   }
 
   double& of(const Segment& segment) {
-    return bytes_[segment.outputs.front()];
+    return bytes_[segment.outputs.empty() ? nullptr : segment.outputs.front()];
   }
 
   std::unordered_map<const Val*, double> bytes_; // by the first output of each segment

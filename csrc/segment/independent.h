@@ -11,8 +11,8 @@
 namespace nvfuser {
 
 // Joins those of the segments that do not depend on each other and that the judge accepts as one of
-// the same scheduler, unless that raises the peak of memory notably. The segments stay in an order in which
-// they can be launched.
+// the same scheduler, unless that raises the peak of memory notably. The segments stay in an order
+// in which they can be launched.
 void joinIndependent(std::vector<Segment>& segments, const WholeFusion& whole,
                      const SegmentJudge& judge);
 

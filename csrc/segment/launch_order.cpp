@@ -17,14 +17,6 @@ bool reads(const Segment& segment, const std::unordered_set<const Val*>& made) {
                      [&](const Val* in) { return made.count(in) != 0; });
 }
 
-double bytesOf(const std::vector<Val*>& vals) {
-  double bytes = 0;
-  for (const Val* v : vals) {
-    bytes += v->isTensor() ? sizeOf(v) : 0;
-  }
-  return bytes;
-}
-
 // Most of what either reads.
 bool readTheSame(const Segment& a, const Segment& b) {
   std::vector<Val*> both;

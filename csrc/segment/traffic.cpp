@@ -25,14 +25,16 @@ double sizeOf(const Val* tensor) {
   return elementsOf(tensor) * static_cast<double>(dataTypeSizeBits(tensor->dtype())) / 8;
 }
 
-double traffic(const Segment& segment) {
-  double sum = 0;
-  for (const auto* vals : {&segment.inputs, &segment.outputs}) {
-    for (const Val* v : *vals) {
-      sum += v->isTensor() ? sizeOf(v) : 0;
-    }
+double bytesOf(const std::vector<Val*>& vals) {
+  double bytes = 0;
+  for (const Val* v : vals) {
+    bytes += v->isTensor() ? sizeOf(v) : 0;
   }
-  return sum;
+  return bytes;
+}
+
+double traffic(const Segment& segment) {
+  return bytesOf(segment.inputs) + bytesOf(segment.outputs);
 }
 
 namespace {

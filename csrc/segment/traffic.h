@@ -17,6 +17,8 @@ double elementsOf(const Val* tensor);
 // Bytes.
 double sizeOf(const Val* tensor);
 
+double bytesOf(const std::vector<Val*>& vals);
+
 // Of all that a segment reads and writes.
 double traffic(const Segment& segment);
 
