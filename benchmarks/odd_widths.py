@@ -5,8 +5,8 @@
 
 Rows of an even number of bfloat16 elements that is no multiple of 8 begin at addresses that no
 16-byte access may have. Sizes are constants of the definitions; cold second level cache, medians,
-the two take turns. Figures are shares of copy bandwidth, and the speed (bytes per second) of the odd
-width by that of the wider rows.
+the two take turns. Figures are shares of copy bandwidth, and the speed (bytes per second) of the
+odd width by that of the wider rows.
 """
 
 from __future__ import annotations

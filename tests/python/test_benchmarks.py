@@ -408,3 +408,16 @@ def test_pages_get_the_table_of_a_cpu_run(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text()
     assert "| a * b, 2 x 4 | 2.00 | 90 % | 1.50 | - |" in text
     assert "old" not in text and text.startswith("before") and text.endswith("after\n")
+
+
+def test_odd_widths(tmp_path: Path) -> None:
+    out = tmp_path / "odd.json"
+    options = ["--device", DEVICE, "--elements", "4096", "--samples", "4", "--widths", "70"]
+    command = [sys.executable, FOLDER / "odd_widths.py", *options, "--out", out]
+    result = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, timeout=300
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    points = json.loads(out.read_text())["points"]
+    assert [point["next"] for point in points] == [128] * 8
+    assert all(point["speed"] > 0 for point in points)
