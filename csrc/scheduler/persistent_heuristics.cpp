@@ -352,6 +352,11 @@ void ReductionChooser::leaveOpen(int64_t open) {
 }
 
 void ReductionChooser::chooseNormalization() {
+  // Each thread reads such weights unaligned after the statistics: narrower vectors leave it
+  // registers for that (docs/measurements/dynamic_widths.md).
+  if (params_->align_rows && shared_bytes_ > kFewWeights && vector_ > kFewElements) {
+    limitVectors(vector_ / 2);
+  }
   params_->fastest_dim = true;
   setInnerVector();
   if (stageRows()) {
