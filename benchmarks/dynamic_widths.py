@@ -15,7 +15,7 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import report as reports
@@ -75,14 +75,16 @@ FAMILIES: dict[str, tuple[Callable[..., list[Any]], str, int]] = {
 }
 
 
-def define(build: Callable[..., list[Any]], kinds: str) -> FusionDefinition:
+def define(
+    build: Callable[..., list[Any]], kinds: str, inputs: list[torch.Tensor] | None = None
+) -> FusionDefinition:
+    """Of any sizes, or of those of the inputs."""
     with FusionDefinition() as fd:
         wide = []
-        for kind in kinds:
+        for at, kind in enumerate(kinds):
             rank = 2 if kind == "x" else 1
-            tv = fd.define_tensor(
-                shape=[-1] * rank, contiguity=[True] * rank, dtype=DataType.BFloat16
-            )
+            sizes = [-1] * rank if inputs is None else list(inputs[at].shape)
+            tv = fd.define_tensor(shape=sizes, contiguity=[True] * rank, dtype=DataType.BFloat16)
             tv = fd.ops.cast(tv, DataType.Float)
             wide.append(tv if rank == 2 else fd.ops.broadcast(tv, [kind == "w", kind == "s"]))
         for out in build(fd, *wide):
@@ -197,18 +199,26 @@ def text(report: dict[str, Any]) -> str:
     return head + "\n\n" + reports.table(header, rows) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--families", type=lambda s: s.split(","), default=list(FAMILIES))
+def main_of(
+    bench: type[Bench],
+    text: Callable[[dict[str, Any]], str],
+    description: str,
+    families: Iterable[str],
+    widths: Iterable[int],
+    elements: int,
+) -> None:
+    """The command line of a benchmark of such families and widths."""
+    parser = argparse.ArgumentParser(description=description.split("\n", maxsplit=1)[0])
+    parser.add_argument("--families", type=lambda s: s.split(","), default=list(families))
     parser.add_argument(
-        "--widths", type=lambda s: [int(each) for each in s.split(",")], default=list(WIDTHS)
+        "--widths", type=lambda s: [int(each) for each in s.split(",")], default=list(widths)
     )
-    parser.add_argument("--elements", type=int, default=1 << 26)
+    parser.add_argument("--elements", type=int, default=elements)
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--out", help="file for the figures as JSON")
     args = parser.parse_args()
-    report = Bench(args).run()
+    report = bench(args).run()
     print(text(report))
     if args.out:
         with open(args.out, "w") as file:
@@ -216,4 +226,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main_of(Bench, text, __doc__, FAMILIES, WIDTHS, 1 << 26)

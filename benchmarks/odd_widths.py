@@ -11,18 +11,22 @@ odd width by that of the wider rows.
 
 from __future__ import annotations
 
-import argparse
-import json
-import statistics
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import report as reports
-import torch
-from dynamic_widths import BYTES, inputs_of, layer_norm, layer_norm_backward, rms_norm, softmax
-from nvfuse_direct import DataType, FusionDefinition
-from timing import DeviceTimer
+from dynamic_widths import (
+    BYTES,
+    Bench,
+    define,
+    inputs_of,
+    layer_norm,
+    layer_norm_backward,
+    main_of,
+    rms_norm,
+    softmax,
+)
+from nvfuse_direct import FusionDefinition
 
 WIDTHS = (770, 1538, 2050, 4098, 5002, 11010)
 
@@ -63,57 +67,27 @@ FAMILIES: dict[str, tuple[Callable[..., list[Any]], str, int]] = {
 }
 
 
-def define(
-    build: Callable[..., list[Any]], kinds: str, inputs: list[torch.Tensor]
-) -> FusionDefinition:
-    with FusionDefinition() as fd:
-        wide = []
-        for kind, given in zip(kinds, inputs, strict=True):
-            tv = fd.ops.cast(fd.from_pytorch(given, static_sizes=True), DataType.Float)
-            wide.append(tv if kind == "x" else fd.ops.broadcast(tv, [kind == "w", kind == "s"]))
-        for out in build(fd, *wide):
-            fd.add_output(fd.ops.cast(out, DataType.BFloat16))
-    return fd
-
-
-class Bench:
-    def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
-        self.device = torch.device(args.device)
-        self.timer = DeviceTimer(self.device)
-        self.copy_bandwidth = self.timer.copy_bandwidth(args.elements * BYTES, args.samples)
-
-    def call(self, family: str, rows: int, width: int) -> Callable[[], object]:
-        build, kinds, _ = FAMILIES[family]
-        inputs = inputs_of(kinds, rows, width, self.device)
-        fd = define(build, kinds, inputs)
-        fd.execute(inputs, device=self.args.device)
-        return lambda: fd.execute(inputs, device=self.args.device)
-
+class OddWidths(Bench):
     def point(self, family: str, width: int) -> dict[str, Any]:
+        build, kinds, accesses = FAMILIES[family]
         rows = max(self.args.elements // width, 1)
         even = -(-width // 64) * 64
-        with ThreadPoolExecutor(2) as pool:
-            calls = dict(
-                zip(
-                    (width, even),
-                    pool.map(lambda each: self.call(family, rows, each), (width, even)),
-                    strict=True,
-                )
-            )
-        seconds: dict[int, list[float]] = {each: [] for each in calls}
-        for _ in range(4):
-            for each, call in calls.items():
-                seconds[each] += self.timer.samples(call, max(self.args.samples // 4, 1))
-        size = FAMILIES[family][2] * rows * BYTES
-        speed = {each: size * each / statistics.median(seconds[each]) for each in calls}
+
+        def call(columns: int) -> Callable[[], object]:
+            inputs = inputs_of(kinds, rows, columns, self.device)
+            fd = define(build, kinds, inputs)
+            return lambda: fd.execute(inputs, device=self.args.device)
+
+        seconds = self.time({"odd": call(width), "even": call(even)})
+        size = accesses * rows * BYTES
+        speed = {"odd": size * width / seconds["odd"], "even": size * even / seconds["even"]}
         return {
             "family": family,
             "rows": rows,
             "width": width,
             "next": even,
-            "percent_of_copy": [100 * speed[each] / self.copy_bandwidth for each in calls],
-            "speed": speed[width] / speed[even],
+            "percent_of_copy": [100 * each / self.copy_bandwidth for each in speed.values()],
+            "speed": speed["odd"] / speed["even"],
         }
 
     def run(self) -> dict[str, Any]:
@@ -150,23 +124,5 @@ def text(report: dict[str, Any]) -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--families", type=lambda s: s.split(","), default=list(FAMILIES))
-    parser.add_argument(
-        "--widths", type=lambda s: [int(each) for each in s.split(",")], default=list(WIDTHS)
-    )
-    parser.add_argument("--elements", type=int, default=1 << 25)
-    parser.add_argument("--samples", type=int, default=20)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--out", help="file for the figures as JSON")
-    args = parser.parse_args()
-    report = Bench(args).run()
-    print(text(report))
-    if args.out:
-        with open(args.out, "w") as file:
-            json.dump(report, file, indent=1)
-
-
 if __name__ == "__main__":
-    main()
+    main_of(OddWidths, text, __doc__, FAMILIES, WIDTHS, 1 << 25)

@@ -36,7 +36,6 @@ class ConstantFolder : public Rewriter {
         // A boundary that was asked for stays.
         if (movesElements(e) && !isBoundary(e)) {
           if (Val* value = valueOf(e->input(0))) {
-            value_[e->output(0)] = value;
             fill(e->output(0)->as<TensorView>(), value);
           }
         }
@@ -45,6 +44,7 @@ class ConstantFolder : public Rewriter {
 
   // It is made in its own shape, instead of as a view of another constant.
   void fill(TensorView* tv, Val* value) {
+    value_[tv] = value;
     TensorView* made = full_like(tv, value);
     made->setSourceLocation(tv->sourceLocation());
     if (replace(tv, made)) {
@@ -82,11 +82,8 @@ class ConstantFolder : public Rewriter {
       return;
     }
     if (all_scalar) {
-      value_[out] = constantOfAll(op, operands);
-      if (value_[out] == nullptr) {
-        value_.erase(out);
-      } else {
-        fill(out, value_[out]);
+      if (Val* value = constantOfAll(op, operands)) {
+        fill(out, value);
       }
       return;
     }

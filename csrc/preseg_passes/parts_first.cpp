@@ -7,30 +7,27 @@
 #include <ir/exprs.h>
 #include <transform/cache.h>
 
-#include <algorithm>
+#include <unordered_set>
 #include <vector>
 
 namespace nvfuser {
 
-namespace {
-
-bool isSum(const Expr* e) {
-  const auto* op = tryAs<ElementwiseOp>(e);
-  return op != nullptr && op->op() == OpType::Add;
-}
-
-// Joined, padded, or a sum of such tensors.
-bool isOfParts(const Val* v) {
-  const Expr* def = v->definition();
-  return def != nullptr && (def->kind() == ExprKind::CatOp || def->kind() == ExprKind::PadOp ||
-                            (isSum(def) && std::ranges::all_of(def->inputs(), isOfParts)));
-}
-
-} // namespace
-
 void putPartsFirst(Fusion* fusion) {
+  std::unordered_set<const Val*> of_parts; // joined, padded, or sums of such tensors
   for (Expr* e : std::vector<Expr*>(fusion->exprs())) {
-    if (isSum(e) && !isOfParts(e->input(0)) && isOfParts(e->input(1))) {
+    if (e->kind() == ExprKind::CatOp || e->kind() == ExprKind::PadOp) {
+      of_parts.insert(e->output(0));
+      continue;
+    }
+    const auto* op = tryAs<ElementwiseOp>(e);
+    if (op == nullptr || op->op() != OpType::Add) {
+      continue;
+    }
+    const bool first = of_parts.count(e->input(0)) != 0;
+    const bool second = of_parts.count(e->input(1)) != 0;
+    if (first && second) {
+      of_parts.insert(e->output(0));
+    } else if (second) {
       copyExprWith(fusion, e, {{e->input(0), e->input(1)}, {e->input(1), e->input(0)}});
     }
   }
