@@ -360,8 +360,11 @@ void KernelPrinter::vectorCopy(const LoadStoreOp* op, const TensorIndex* out,
   const std::string n = std::to_string(vector_);
   if (kernel_->unaligned_loads.count(out->view()) != 0) {
     const bool is_end = out->view()->getMemoryType() == MemoryType::Shared;
+    const auto whole = kernel_->whole_vectors.find(out->view());
+    const bool is_sure = whole != kernel_->whole_vectors.end() && whole->second != nullptr;
     return line(vectorFunction(is_end ? "copyEnd" : "loadUnaligned", out) + address(out) + ", " +
-                unalignedSource(out, in) + ");");
+                unalignedSource(out, in) + (is_sure ? ", " + scalar(whole->second).text : "") +
+                ");");
   }
   if (const auto it = kernel_->shifted_loads.find(out->view());
       it != kernel_->shifted_loads.end()) {

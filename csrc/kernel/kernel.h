@@ -193,6 +193,9 @@ class Kernel : public Fusion {
   // dimension. In shared memory lie the vectors of the tensor that hold them, one more than there
   // are vectors of the row.
   std::unordered_map<const TensorView*, Val*> unaligned_loads;
+  // Of such registers: whether an iteration's vector is known to lie within the tensor; null: that
+  // is not known of any.
+  std::unordered_map<const TensorView*, Val*> whole_vectors;
   // Registers that are loaded from such shared memory: where in the tensor their vectors begin.
   std::unordered_map<const TensorView*, Val*> shifted_loads;
   std::vector<DivisibilityCheck> divisibility_checks;

@@ -66,6 +66,9 @@ class ForLoop : public KernelStatement {
   Val* index() const {
     return index_;
   }
+  void setIndex(Val* index) {
+    index_ = index;
+  }
   Val* extent() const {
     return extent_;
   }

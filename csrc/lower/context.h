@@ -192,7 +192,7 @@ void checkSchedule(LowerContext& ctx);
 // async_buffers.
 void makeAsyncBuffers(LowerContext& ctx);
 // Orders the expressions and puts loops around them.
-LoopNest makeLoopNest(LowerContext& ctx);
+LoopNest makeLoopNest(LowerContext& ctx, bool threads_in_loops);
 // Declares registers and shared memory where their lifetime begins.
 Statements insertAllocations(LowerContext& ctx, const LoopNest& nest);
 // Block barriers between writes and reads of shared memory by different threads, and the waits for

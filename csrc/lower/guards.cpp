@@ -576,7 +576,7 @@ class GuardInserter {
     const auto& path = ctx_.loops(tv).path;
     for (const Loop& l : ctx_.loopModel().all()) {
       if (isParallelTypeThread(l.type) || l.index->isConst() ||
-          std::find(path.begin(), path.end(), &l) != path.end()) {
+          std::any_of(path.begin(), path.end(), [&](auto* own) { return own->index == l.index; })) {
         continue;
       }
       if (dependsOn(condition, l.index)) {

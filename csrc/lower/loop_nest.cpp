@@ -22,13 +22,14 @@ namespace nvfuser {
 
 namespace {
 
-// "Loops" over threads, blocks and one iteration are no loops: reductions that do not depend on
-// each other and are in different ones are taken as one item, so that their reductions are joined
-// and share a barrier.
+// Items that do not depend on each other are joined in two cases. "Loops" over threads, blocks and
+// one iteration are no loops: reductions in different ones are taken as one item, so that they
+// share a barrier. Loops over the same elements of the same registers become one: what is read is
+// converted once, and no guard keeps the compiler from computing the two together.
 class NestMaker {
  public:
-  NestMaker(LowerContext& ctx, std::vector<NestedStatement> statements)
-      : ctx_(ctx), statements_(std::move(statements)) {
+  NestMaker(LowerContext& ctx, std::vector<NestedStatement> statements, bool threads_in_loops)
+      : ctx_(ctx), statements_(std::move(statements)), threads_in_loops_(threads_in_loops) {
     asynchronous_ = std::any_of(statements_.begin(), statements_.end(),
                                 [](const NestedStatement& s) { return s.copies; });
     for (const Expr* e : ctx.kernel()->exprs()) {
@@ -46,6 +47,7 @@ class NestMaker {
     std::vector<size_t> all(statements_.size());
     std::iota(all.begin(), all.end(), 0);
     Statements body = nest(all, 0);
+    shareIndices(body);
     return {std::move(body), std::move(stands_in_), std::move(grid_reduces)};
   }
 
@@ -57,11 +59,13 @@ class NestMaker {
     std::unordered_set<size_t> followers;
     size_t waits_for = 0;
     bool deferred = false;
-    bool copies = true;        // all of its statements copy asynchronously
-    bool loads = true;         // all of its statements load rows
-    bool loads_single = true;  // or single elements
-    bool combines = false;     // has cross-thread reductions
-    int64_t register_bits = 0; // of the arrays that are filled in it
+    bool copies = true;                // all of its statements copy asynchronously
+    bool loads = true;                 // all of its statements load rows
+    bool loads_single = true;          // or single elements
+    bool combines = false;             // has cross-thread reductions
+    int64_t register_bits = 0;         // of the arrays that are filled in it
+    std::set<const TensorView*> reads; // arrays that it runs along
+    int64_t reductions_before = 0;     // across threads, one after the other
 
     bool isGone() const { // part of another one
       return statements.empty();
@@ -92,7 +96,7 @@ class NestMaker {
         item.loads_single = false;
       }
     }
-    joinReductions(items);
+    joinItems(items);
     Ready ready;
     size_t done = 0;
     for (size_t i = 0; i < items.size(); ++i) {
@@ -161,12 +165,13 @@ class NestMaker {
     return out;
   }
 
-  // Joins items that reduce across threads, in loops that are none, and do not depend on each
-  // other.
-  void joinReductions(std::vector<Item>& items) {
-    for (size_t i = 0; i < items.size() && !asynchronous_; ++i) {
+  void joinItems(std::vector<Item>& items) {
+    countReductions(items);
+    for (size_t i = 0; i < items.size(); ++i) {
       for (size_t k = i + 1; k < items.size(); ++k) {
-        if (mayJoin(items[i], items[k]) && !leadsTo(items, i, k) && !leadsTo(items, k, i)) {
+        const bool reduces = !asynchronous_ && mayJoin(items[i], items[k]);
+        if ((reduces || mayShareLoop(items[i], items[k])) && !leadsTo(items, i, k) &&
+            !leadsTo(items, k, i)) {
           join(items, i, k);
         }
       }
@@ -193,6 +198,76 @@ class NestMaker {
            a.register_bits + b.register_bits <= kMostRegisterBits;
   }
 
+  static void countReductions(std::vector<Item>& items) {
+    std::vector<size_t> waits_for;
+    std::vector<size_t> ready;
+    for (size_t i = 0; i < items.size(); ++i) {
+      waits_for.push_back(items[i].waits_for);
+      if (items[i].waits_for == 0) {
+        ready.push_back(i);
+      }
+    }
+    while (!ready.empty()) {
+      const Item& item = items[ready.back()];
+      ready.pop_back();
+      for (const size_t next : item.followers) {
+        items[next].reductions_before = std::max(items[next].reductions_before,
+                                                 item.reductions_before + (item.combines ? 1 : 0));
+        if (--waits_for[next] == 0) {
+          ready.push_back(next);
+        }
+      }
+    }
+  }
+
+  // Two loops over the same elements of something that both read from registers. None of them waits
+  // for a reduction that the other does not: what it computes may be reduced together with that.
+  bool mayShareLoop(const Item& a, const Item& b) const {
+    return a.reductions_before == b.reductions_before &&
+           std::any_of(a.reads.begin(), a.reads.end(),
+                       [&](const TensorView* tv) { return b.reads.count(tv) != 0; }) &&
+           a.loop->group == b.loop->group && a.loop->type == b.loop->type &&
+           a.loop->extent->sameAs(b.loop->extent) && a.order() == b.order() &&
+           std::none_of(statements_.begin(), statements_.end(), [&](const NestedStatement& s) {
+             return isIn(s, a.loop) && isIn(s, b.loop);
+           });
+  }
+
+  static bool isIn(const NestedStatement& s, const Loop* loop) {
+    return std::find(s.path.begin(), s.path.end(), loop) != s.path.end();
+  }
+
+  // Arrays in registers that statements read at the loop's index.
+  std::set<const TensorView*> registersRead(const Loop* loop,
+                                            const std::vector<size_t>& statements) const {
+    std::set<const TensorView*> out;
+    const bool is_none = loop == nullptr || isNoLoop(loop);
+    if (threads_in_loops_ || loop == nullptr ||
+        (!is_none && (loop->index->isConst() || register_groups_.count(loop->group) == 0))) {
+      return out;
+    }
+    for (size_t s : statements) {
+      const Expr* e = statements_[s].statement;
+      if (const auto* step = tryAs<ReduceStep>(e)) {
+        e = step->reduction();
+      }
+      if (e == nullptr || !e->isTensorExpr()) {
+        continue;
+      }
+      for (const TensorView* in : tensorInputs(e)) {
+        if (in->getMemoryType() != MemoryType::Local) {
+          continue;
+        }
+        const auto loops = ctx_.bufferLoops(in);
+        if (std::any_of(loops.begin(), loops.end(),
+                        [&](const Loop* l) { return is_none || l->group == loop->group; })) {
+          out.insert(in);
+        }
+      }
+    }
+    return out;
+  }
+
   static bool leadsTo(const std::vector<Item>& items, size_t from, size_t to) {
     std::vector<size_t> stack{from};
     std::unordered_set<size_t> seen;
@@ -213,9 +288,13 @@ class NestMaker {
     Item& a = items[into];
     Item& b = items[from];
     stands_in_[b.loop->id] = a.loop->id;
+    if (!isNoLoop(a.loop)) {
+      same_index_.emplace_back(a.loop, b.loop);
+    }
     a.statements.insert(a.statements.end(), b.statements.begin(), b.statements.end());
     std::sort(a.statements.begin(), a.statements.end());
     a.register_bits += b.register_bits;
+    a.reads.merge(b.reads);
     for (size_t next : b.followers) {
       if (!a.followers.insert(next).second) {
         --items[next].waits_for;
@@ -227,6 +306,42 @@ class NestMaker {
       }
     }
     b = Item();
+  }
+
+  // Loops that have become one have the index of the first, wherever else they are.
+  void shareIndices(Statements& body) {
+    std::unordered_map<Loop*, Loop*> first_of;
+    const auto first = [&](Loop* loop) {
+      for (auto it = first_of.find(loop); it != first_of.end(); it = first_of.find(loop)) {
+        loop = it->second;
+      }
+      return loop;
+    };
+    for (const auto& [a, b] : same_index_) {
+      if (first(a) != first(b)) {
+        first_of[first(b)] = first(a);
+      }
+    }
+    std::unordered_map<int, Val*> index_of;
+    for (const auto& [loop, other] : first_of) {
+      index_of[loop->id] = first(loop)->index;
+    }
+    for (const auto& [loop, other] : first_of) {
+      loop->index = index_of.at(loop->id);
+    }
+    setIndices(body, index_of);
+  }
+
+  static void setIndices(Statements& body, const std::unordered_map<int, Val*>& index_of) {
+    for (Expr* e : body) {
+      if (auto* loop = tryAs<ForLoop>(e)) {
+        const auto index = index_of.find(loop->loopId());
+        if (index != index_of.end()) {
+          loop->setIndex(index->second);
+        }
+        setIndices(loop->body(), index_of);
+      }
+    }
   }
 
   std::vector<Item> itemsOf(const std::vector<size_t>& statements, size_t depth) {
@@ -255,6 +370,9 @@ class NestMaker {
         items[i].register_bits += registerBits(e);
       }
       item_of[s] = i;
+    }
+    for (Item& item : items) {
+      item.reads = registersRead(item.loop, item.statements);
     }
     for (size_t s : statements) {
       for (size_t before : statements_[s].after) {
@@ -291,17 +409,19 @@ class NestMaker {
 
   LowerContext& ctx_;
   std::vector<NestedStatement> statements_;
-  std::unordered_map<int, int> stands_in_; // as in LoopNest
+  std::unordered_map<int, int> stands_in_;          // as in LoopNest
+  std::vector<std::pair<Loop*, Loop*>> same_index_; // that have become one
   bool asynchronous_ = false;
+  bool threads_in_loops_ = false;
   std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of
 };
 
 } // namespace
 
-LoopNest makeLoopNest(LowerContext& ctx) {
+LoopNest makeLoopNest(LowerContext& ctx, bool threads_in_loops) {
   StatementsToNest statements = statementsToNest(ctx);
-  LoopNest nest =
-      NestMaker(ctx, std::move(statements.list)).run(std::move(statements.grid_reduces));
+  LoopNest nest = NestMaker(ctx, std::move(statements.list), threads_in_loops)
+                      .run(std::move(statements.grid_reduces));
   mergeThreadReduces(ctx, nest.body);
   placeThreadScans(ctx, nest.body);
   return nest;

@@ -125,7 +125,8 @@ Kernel* GpuLower::run() {
   LoopNest nest;
   GuardedNest guarded;
   const PartialVectors& partial_vectors = guarded.partial_vectors;
-  pass("make the loop nest", [&] { body = (nest = makeLoopNest(ctx)).body; });
+  pass("make the loop nest",
+       [&] { body = (nest = makeLoopNest(ctx, options_.threads_in_loops)).body; });
   pass("allocate buffers", [&] { body = insertAllocations(ctx, nest); });
   pass("insert barriers", [&] { body = insertBarriers(ctx, body); });
   // Where threads are in loops, branches would keep the compiler from making vectors of these.

@@ -10,6 +10,9 @@
 // threads only the last iteration needs the predicate, and loads without one are issued together.
 // (Told the range of threadIdx, it divides in 16 bits, which takes more instructions.) The first
 // pass over what was loaded keeps the predicate.
+//
+// Loads of vectors that begin anywhere (Kernel::unaligned_loads) are told in which iterations they
+// lie within the tensor: they need not look for the nearest elements there.
 #include <ir/builder.h>
 #include <kernel/accesses.h>
 #include <kernel/traverse.h>
@@ -39,6 +42,9 @@ class CertainIterations : public StatementRewriter {
                                 loop->extent()->isConstInt() && !loop->index()->isConst();
     if (has_iterations) {
       unrolled_.push_back(loop);
+    }
+    if (loop != nullptr && loop->parallelType() == ParallelType::Vectorize) {
+      noteWholeVectors(loop);
     }
     const bool is_serial = loop != nullptr && !loop->isTrivial() && !loop->isUnrolled();
     serial_loops_ += is_serial ? 1 : 0;
@@ -158,6 +164,66 @@ class CertainIterations : public StatementRewriter {
     return waits;
   }
 
+  // first <= j < end
+  struct Iterations {
+    int64_t first = 0;
+    int64_t end = 0;
+  };
+
+  // The first ones in a row for which the condition, or one that implies it, holds.
+  Iterations certainIterations(Val* condition, Val* implied_by, const ForLoop* loop) const {
+    const bool has_stronger = implied_by != nullptr && loopOf(implied_by) == loop;
+    const auto iterations = loop->extent()->intValue();
+    auto holds = [&](Val* each, int64_t iteration) {
+      return isTrue(withMembers(withRests(inIteration(each, loop, iteration))));
+    };
+    auto isCertain = [&](int64_t iteration) {
+      return holds(condition, iteration) || (has_stronger && holds(implied_by, iteration));
+    };
+    Iterations out;
+    while (out.first < (from_start_ ? 1 : iterations) && !isCertain(out.first)) {
+      ++out.first;
+    }
+    if (out.first == iterations || (from_start_ && out.first > 0)) {
+      return {};
+    }
+    out.end = out.first;
+    while (out.end < iterations && isCertain(out.end)) {
+      ++out.end;
+    }
+    return out;
+  }
+
+  Val* isOneOf(const Iterations& range, const ForLoop* loop) const {
+    return ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(range.first)),
+                                             B::ltExpr(loop->index(), B::index(range.end))));
+  }
+
+  void noteWholeVectors(const ForLoop* vector) {
+    const auto& unaligned = ctx_.kernel()->unaligned_loads;
+    const auto* copy =
+        vector->body().size() == 1 ? tryAs<LoadStoreOp>(vector->body().front()) : nullptr;
+    const auto* to = copy == nullptr ? nullptr : tryAs<TensorIndex>(copy->output(0));
+    const auto extent = to == nullptr ? unaligned.end() : unaligned.find(to->view());
+    if (extent == unaligned.end() || to->view()->getMemoryType() != MemoryType::Local) {
+      return;
+    }
+    Val* first = copy->input(0)->as<TensorIndex>()->index();
+    Val* is_inside = ctx_.simplified(
+        B::logicalAndExpr(B::geExpr(first, ctx_.kernel()->zeroVal()),
+                          B::leExpr(B::addExpr(first, vector->extent()), extent->second)));
+    const ForLoop* loop = loopOf(is_inside);
+    const Iterations certain =
+        loop == nullptr ? Iterations() : certainIterations(is_inside, nullptr, loop);
+    // Of several copies of the statement all have to agree.
+    Val* whole = certain.first == certain.end ? nullptr : isOneOf(certain, loop);
+    const auto [noted, is_new] = ctx_.kernel()->whole_vectors.try_emplace(to->view(), whole);
+    if (!is_new &&
+        (whole == nullptr || noted->second == nullptr || !noted->second->sameAs(whole))) {
+      noted->second = nullptr;
+    }
+  }
+
   // What does not depend on the loop stays as it is.
   Val* relaxedCondition(const IfThenElse* branch) const {
     const ForLoop* loop = loopOf(branch->condition());
@@ -172,33 +238,18 @@ class CertainIterations : public StatementRewriter {
       Val*& part = dependsOn(term, loop->index()) ? moving : fixed;
       part = part == nullptr ? term : B::logicalAndExpr(part, term);
     }
-    const bool has_stronger = branch->impliedBy() != nullptr && loopOf(branch->impliedBy()) == loop;
-    const auto iterations = loop->extent()->intValue();
-    auto holds = [&](Val* condition, int64_t iteration) {
-      return isTrue(withMembers(withRests(inIteration(condition, loop, iteration))));
-    };
-    auto isCertain = [&](int64_t iteration) {
-      return holds(moving, iteration) || (has_stronger && holds(branch->impliedBy(), iteration));
-    };
-    int64_t first = 0;
-    while (first < (from_start_ ? 1 : iterations) && !isCertain(first)) {
-      ++first;
-    }
-    if (first == iterations || (from_start_ && first > 0)) {
+    const Iterations certain = certainIterations(moving, branch->impliedBy(), loop);
+    if (certain.first == certain.end) {
       return branch->condition();
-    }
-    int64_t end = first;
-    while (end < iterations && isCertain(end)) {
-      ++end;
     }
     // Loads with a predicate are issued behind what others without one are waited for: all have it,
     // but for one (measured, docs/measurements/normalizations.md, Columns).
-    if (from_start_ && end + 1 < iterations && holdsWithin(branch->thenBody(), loads)) {
+    if (from_start_ && certain.end + 1 < loop->extent()->intValue() &&
+        holdsWithin(branch->thenBody(), loads)) {
       return branch->condition();
     }
-    Val* certain = ctx_.simplified(B::logicalAndExpr(B::geExpr(loop->index(), B::index(first)),
-                                                     B::ltExpr(loop->index(), B::index(end))));
-    Val* either = certain->sameAs(moving) ? moving : B::logicalOrExpr(certain, moving);
+    Val* is_certain = isOneOf(certain, loop);
+    Val* either = is_certain->sameAs(moving) ? moving : B::logicalOrExpr(is_certain, moving);
     return fixed == nullptr ? either : B::logicalAndExpr(fixed, either);
   }
 

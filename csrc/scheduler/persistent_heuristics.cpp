@@ -352,17 +352,11 @@ void ReductionChooser::leaveOpen(int64_t open) {
 }
 
 void ReductionChooser::chooseNormalization() {
-  // Each thread reads such weights unaligned after the statistics: narrower vectors leave it
-  // registers for that (docs/measurements/dynamic_widths.md).
-  if (params_->align_rows && shared_bytes_ > kFewWeights && vector_ > kFewElements) {
-    limitVectors(vector_ / 2);
-  }
   params_->fastest_dim = true;
   setInnerVector();
   if (stageRows()) {
     return;
   }
-  const int64_t vectors = vectorsOfRow();
   // Longer rows are shared by the blocks of a cluster.
   int64_t cluster = 1;
   while (cluster < machine_.max_cluster &&
@@ -376,6 +370,12 @@ void ReductionChooser::chooseNormalization() {
                std::to_string(cluster) + " blocks";
     return;
   }
+  // Narrower vectors leave registers for such weights (docs/measurements/dynamic_widths.md).
+  if (readsUnaligned(cluster) && vector_ > kFewElements) {
+    limitVectors(vector_ / 2);
+    setInnerVector();
+  }
+  const int64_t vectors = vectorsOfRow();
   if (!params_->align_rows || cluster == 1 || !shareAlignedRow()) {
     keepRowInRegisters(ceilDiv(vectors, cluster), cluster);
     bindCluster(cluster);
@@ -669,10 +669,18 @@ void ReductionChooser::halveVectors() {
   params_->batches_per_block_inner_reduction *= 2;
 }
 
+// Several weights for each element begin within vectors, and are read after the statistics.
+bool ReductionChooser::readsUnaligned(int64_t cluster) const {
+  return params_->align_rows && cluster == 1 && shared_bytes_ > kFewWeights;
+}
+
 // Elements of a row that a thread holds if nothing speaks against it.
 int64_t ReductionChooser::usualElements(int64_t cluster) const {
   if (vector_ == 1) {
     return fewerElements(); // each under a guard of its own
+  }
+  if (readsUnaligned(cluster)) {
+    return elementsOfThread() - vector_;
   }
   return isNarrow() && cluster >= machine_.usual_cluster ? mostElements() : elementsOfThread();
 }

@@ -71,6 +71,16 @@ class ReductionChooser {
 
   // --- reductions of columns ---
   int64_t vectorBytes() const;
+  // A block's threads, and how many blocks share its columns, all of which run at once.
+  struct ColumnsOfBlock {
+    int64_t threads_x = 1;
+    int64_t threads_y = 1;
+    int64_t split = 1;
+    int64_t threadsOfColumn() const {
+      return threads_y * split;
+    }
+  };
+  ColumnsOfBlock columnsOfBlock(int64_t columns, int64_t line, int64_t at_once) const;
   void chooseOuter();
   void bindColumns(int64_t threads_x, int64_t threads_y, int64_t unroll);
   void splitColumnsOverGrid(int64_t blocks);
@@ -108,6 +118,7 @@ class ReductionChooser {
   bool shareSubrows(int64_t subrows, int64_t most_threads, int64_t most_elements);
   void keepRowInRegisters(int64_t vectors, int64_t cluster);
   void countOnRegisters();
+  bool readsUnaligned(int64_t cluster) const;
   int64_t usualElements(int64_t cluster) const;
   void halveVectors();
   void projectLongRow(int64_t elements_of_thread);

@@ -534,28 +534,49 @@ void ReductionChooser::chooseOuter() {
   // Rows that begin within a line: accesses of a line would touch two, and more of them must be
   // under way.
   const bool is_aligned = kept_ * bytes / vector_ % machine_.line_bytes == 0;
-  const int64_t line = machine_.line_bytes / bytes * (is_aligned ? 1 : 2);
-  const int64_t at_once = rowsAtOnce(machine_.bytesOfThread() * (is_aligned ? 1 : 2));
-  const int64_t room = machine_.sms * busyThreads(at_once) / columns;
-  int64_t threads_y = powerOfTwoUpTo(std::min(room + room / kFewTooMany, reduced_));
-  const int64_t most_x = machine_.fewThreads() / 2; // more columns leave fewer threads for each
-  const int64_t threads_x =
-      std::min(powerOfTwoFrom(columns),
-               std::clamp(machine_.usualThreads() / threads_y, line, std::max(line, most_x)));
-  const int64_t most_threads = mostOuterThreads();
-  const bool fits = threads_x * threads_y <= most_threads;
-  if (!fits) {
-    threads_y = std::clamp<int64_t>(std::min(machine_.largeThreads(), most_threads) / threads_x, 1,
-                                    threads_y);
+  const int64_t line = machine_.line_bytes / bytes;
+  const int64_t wanted = machine_.bytesOfThread() * (is_aligned ? 1 : 2);
+  int64_t at_once = rowsAtOnce(wanted);
+  if (!is_aligned && bytes_per_element_ * static_cast<double>(vector_ * kMostAtOnce) <
+                         static_cast<double>(wanted)) {
+    // Narrow accesses: twice as many threads have registers for half as many of them.
+    at_once = rowsAtOnce(machine_.bytesOfThread() / 2);
   }
-  const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, threads_y)));
-  bindColumns(threads_x, threads_y, unroll);
-  blocks_ = ceilDiv(columns, threads_x);
-  const int64_t iterations = ceilDiv(reduced_, threads_y * unroll);
-  const int64_t split = fits ? 1 : std::min(room / threads_y, iterations / kFewestIterations);
+  ColumnsOfBlock best = columnsOfBlock(columns, is_aligned ? line : 2 * line, at_once);
+  if (!is_aligned) {
+    const ColumnsOfBlock fewer = columnsOfBlock(columns, line, at_once);
+    best = fewer.threadsOfColumn() > best.threadsOfColumn() ? fewer : best;
+  }
+  const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, best.threads_y)));
+  bindColumns(best.threads_x, best.threads_y, unroll);
+  blocks_ = ceilDiv(columns, best.threads_x);
+  const int64_t iterations = ceilDiv(reduced_, best.threads_y * unroll);
+  const int64_t split = std::min(best.split, iterations / kFewestIterations);
   if (split > 1) {
     splitColumnsOverGrid(split);
   }
+}
+
+// At least `line` of them, for neighbouring threads.
+ReductionChooser::ColumnsOfBlock ReductionChooser::columnsOfBlock(int64_t columns, int64_t line,
+                                                                  int64_t at_once) const {
+  const int64_t threads = machine_.sms * busyThreads(at_once);
+  const int64_t room = threads / columns;
+  const int64_t most_x = machine_.fewThreads() / 2; // more columns leave fewer threads for each
+  ColumnsOfBlock out;
+  out.threads_y = powerOfTwoUpTo(std::min(room + room / kFewTooMany, reduced_));
+  out.threads_x =
+      std::min(powerOfTwoFrom(columns),
+               std::clamp(machine_.usualThreads() / out.threads_y, line, std::max(line, most_x)));
+  const int64_t most_threads = mostOuterThreads();
+  if (out.threads_x * out.threads_y > most_threads) {
+    out.threads_y = std::clamp<int64_t>(
+        std::min(machine_.largeThreads(), most_threads) / out.threads_x, 1, out.threads_y);
+    // Blocks of a second wave would double the time.
+    out.split = std::max<int64_t>(
+        threads / (out.threads_x * out.threads_y) / ceilDiv(columns, out.threads_x), 1);
+  }
+  return out;
 }
 
 // Neighbouring threads have neighbouring columns; `threads_y` share a column and read `unroll`

@@ -6,6 +6,7 @@
 #include <scheduler/cost.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace nvfuser {
@@ -62,10 +63,21 @@ bool isNarrow(const GroupedRows& grouped) {
   return grouped.row_bytes < 2 * kRegisterBytes;
 }
 
+// Elements that an access to any of the rows takes at once, of narrow types.
+int64_t elementsAtOnce(const GroupedRows& grouped) {
+  return std::gcd(grouped.columns, kElementsOfVector);
+}
+
 // Rows of an odd number of 16-bit elements are read one by one: nothing copies them to shared
 // memory, so the next row is in registers.
+bool canBeCopied(const GroupedRows& grouped) {
+  return elementsAtOnce(grouped) > 1 || !isNarrow(grouped);
+}
+
+// Copies of two such elements take longer than the next row takes in registers (H200: a layer norm
+// backward of 5002 columns 86 us, 64 in registers).
 bool areCopied(const GroupedRows& grouped) {
-  return grouped.columns % 2 == 0 || !isNarrow(grouped);
+  return elementsAtOnce(grouped) > 2 || !isNarrow(grouped);
 }
 
 // How rows are shared out on one SM; threads are 0 if they are too long.
@@ -203,8 +215,12 @@ class Sharer {
       return {few, few * 3 / 2, few * 2};
     }
     std::vector<int64_t> out;
-    for (int64_t elements = few; 2 * elements >= few; --elements) {
+    const int64_t step = elementsAtOnce(grouped_);
+    for (int64_t elements = few; 2 * elements >= few; elements -= step) {
       out.push_back(elements);
+    }
+    for (int64_t elements = few + step; step > 1 && 2 * elements <= 3 * few; elements += step) {
+      out.push_back(elements); // in registers for few threads
     }
     return out;
   }
@@ -230,7 +246,11 @@ class Sharer {
     RowShare share;
     share.cluster = cluster;
     share.elements = elements;
-    const int64_t threads = threadsOfGroup(ceilDiv(grouped_.columns, cluster), elements);
+    const int64_t columns = ceilDiv(grouped_.columns, cluster);
+    const int64_t threads = threadsOfGroup(columns, elements);
+    if (!areCopied(grouped_)) {
+      share.elements = roundUp(ceilDiv(columns, threads), elementsAtOnce(grouped_));
+    }
     for (share.groups = most_threads / threads; share.groups > 0; --share.groups) {
       share.threads = threads;
       if (fits(share)) {
@@ -243,8 +263,14 @@ class Sharer {
 
   bool fits(const RowShare& share) const {
     const int64_t threads = share.threads * share.groups;
-    if (!areCopied(grouped_)) {
+    if (!canBeCopied(grouped_)) {
       return threads <= usual_threads_;
+    }
+    if (!areCopied(grouped_)) {
+      // A kernel without copies has two units more for elements.
+      const int64_t next_row = ceilDiv(share.elements * row_bytes_, kRegisterBytes);
+      return registers(share.elements) + next_row <=
+             registersOfThread(threads, machine_) + 2 * machine_.register_unit;
     }
     if (share.elements == fewElements(row_bytes_, machine_) && threads <= usual_threads_) {
       return true;
@@ -370,7 +396,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
          registersOfThread(groups.threads, machine)) {
     --few_singles;
   }
-  const int64_t few_in_block = areCopied(grouped) ? few : few_singles;
+  const int64_t few_in_block = canBeCopied(grouped) ? few : few_singles;
   const int64_t most_cluster = powerOfTwoUpTo(machine.max_cluster);
   const auto fits = [&](int64_t rows, int64_t elements) {
     return rows * groups.threadsOfBlock() * elements * std::max<int64_t>(grouped.row_bytes, 1) <=
@@ -381,7 +407,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     // Two rows in a block of as many threads as have registers: one alone is slower (measured,
     // docs/measurements/normalizations.md). Rows that are under way in registers need too many for
     // that.
-    const int64_t all = areCopied(grouped) ? threadsOfGroups(machine) : groups.threads;
+    const int64_t all = canBeCopied(grouped) ? threadsOfGroups(machine) : groups.threads;
     groups.rows_of_block = std::min(all, machine.max_threads_per_block) / kWarp;
   } else if (grouped.reduced_once && grouped.row_bytes > 0 &&
              grouped.columns % kElementsOfVector == 0) {
@@ -403,7 +429,7 @@ AnyRowGroups chooseAnyRowGroups(const GroupedRows& grouped, const MachineModel& 
     groups.elements = 0;
   }
   if (groups.prefetches_reduction ||
-      (grouped.sums > 1 && areCopied(grouped) && groups.cluster == 1)) {
+      (grouped.sums > 1 && canBeCopied(grouped) && groups.cluster == 1)) {
     groups.rows_under_way =
         fits(kMostSharedRows, groups.elements) ? kMostSharedRows : RowGroups::kFewestSharedRows;
     groups.rows_under_way =

@@ -121,5 +121,79 @@ TEST_F(LowerLoopNest, TwoOutputsShareLoops) {
 )");
 }
 
+// What reads the same registers runs along them once, though nothing else connects it.
+TEST_F(LowerLoopNest, LoopsOverTheSameRegistersAreOne) {
+  TensorView* x = input({4, 8});
+  fusion_.addOutput(sum(exp(x), Sizes{1}));
+  fusion_.addOutput(sin(x));
+  TensorView* load = x->cacheAfter();
+  for (TensorView* tv : {load, fusion_.outputs()[1]->as<TensorView>()}) {
+    inlineAllAt(tv, 1);
+  }
+  EXPECT_EQ(nest(), R"(
+  FOR j0 in iS2{4} extent 4:
+    FOR j5 in iS9{8} extent 8:
+      T4_l
+         = Set( T0_g, cache_op=Unspecified )
+    FOR j4 in iS3{8} extent 8:
+      T1_l
+         = exp(T4_l);
+      T3_g
+         = sin(T4_l);
+    INIT T5_l
+       = reduction( T1_l, op = add, initial value = float(0) )
+    FOR j3 in rS5{8} extent 8:
+      ACCUMULATE T5_l
+         = reduction( T1_l, op = add, initial value = float(0) )
+    T2_g
+       = Set( T5_l, cache_op=Unspecified )
+)");
+}
+
+// The second reduction would have to wait for the first one: they no longer shared a barrier.
+TEST_F(LowerLoopNest, LoopsThatWaitForAReductionStayApart) {
+  TensorView* x = input({4, 8});
+  TensorView* total = broadcast(sum(x, Sizes{1}), {false, true});
+  fusion_.addOutput(sub(x, total));
+  fusion_.addOutput(exp(x));
+  TensorView* load = x->cacheAfter();
+  for (Expr* e : fusion_.exprs()) {
+    for (TensorView* tv : tensorOutputs(e)) {
+      if (tv->nDims() == 2 && tv != load) {
+        tv->split(1, 2);
+        tv->axis(2)->parallelize(ParallelType::TIDx);
+      }
+    }
+  }
+  load->split(1, 2);
+  load->axis(2)->parallelize(ParallelType::TIDx);
+  inlineAllAt(load, 1);
+  EXPECT_EQ(nest(), R"(
+  FOR j0 in iS4{4} extent 4:
+    FOR j10 in iS20{4} extent 4:
+      FOR threadIdx.x in ithreadIdx.x21{2} extent 2:
+        T5_l
+           = Set( T0_g, cache_op=Unspecified )
+    INIT T1_l
+       = reduction( T5_l, op = add, initial value = float(0) )
+    FOR j8 in rS12{4} extent 4:
+      FOR threadIdx.x in rthreadIdx.x13{2} extent 2:
+        ACCUMULATE T1_l
+           = reduction( T5_l, op = add, initial value = float(0) )
+        T4_g
+           = exp(T5_l);
+    REDUCE threadIdx.x: T1[1]
+    FOR 0 in bS14{1} extent 1:
+      FOR 0 in bthreadIdx.x15{2} extent 1:
+        T2_l
+           = broadcast( T1_l, flags = {false, true} )
+    FOR j4 in iS16{4} extent 4:
+      FOR threadIdx.x in ithreadIdx.x17{2} extent 2:
+        T3_g
+           = T5_l
+           - T2_l;
+)");
+}
+
 } // namespace
 } // namespace nvfuser::test

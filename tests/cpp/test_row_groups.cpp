@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How rows are shared out among groups: every shape gets groups that the device has room for, or
 // none.
+#include <base/integer_math.h>
 #include <host/device_info.h>
 #include <runtime/machines.h>
+#include <scheduler/cost.h>
 #include <scheduler/row_groups.h>
 
 #include <gtest/gtest.h>
@@ -206,6 +208,23 @@ TEST(RowGroups, OddRowsAreInRegisters) {
     EXPECT_LE(columns, groups.threads * groups.cluster * 16) << columns;
   }
   EXPECT_EQ(chooseRowGroups({1 << 16, 3001, 2, 8}, info).rows_under_way, 4);
+}
+
+// So are those that copies would bring there two elements at a time. No thread has more than it has
+// registers for, whatever the width (shares that spilled took 1.2 times as long).
+TEST(RowGroups, RowsOfPairsAreInRegisters) {
+  const MachineModel info = machine(16, 132);
+  for (const int64_t columns : {130, 770, 2050, 4098, 5002, 8194, 11010, 20002, 50258}) {
+    const RowGroups groups = chooseRowGroups({1 << 16, columns, 2, 4}, info);
+    EXPECT_EQ(groups.rows_under_way, 2) << columns;
+    const int64_t threads = groups.threads * groups.rows_of_block;
+    const int64_t pairs = ceilDiv(ceilDiv(columns, groups.cluster * 2), groups.threads);
+    // Two sums, two rows of two tensors and a weight, and what a kernel has beside that (24).
+    EXPECT_LE(pairs * (2 * 2 + 2 * 2 + 1) + 24, registersOfThread(threads, info)) << columns;
+    EXPECT_GE(threads, 384) << columns;
+  }
+  EXPECT_EQ(chooseRowGroups({1 << 16, 5004, 2, 4}, info).rows_under_way, 4);
+  EXPECT_EQ(chooseRowGroups({1 << 16, 11010, 2, 4}, info).cluster, 1);
 }
 
 } // namespace

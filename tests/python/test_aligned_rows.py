@@ -158,6 +158,15 @@ def test_weights_of_one_vector_each(sizes: list[int], device: torch.device) -> N
     assert "loadShifted<" in fd.fec.get_cuda_kernel([x, w])
 
 
+@pytest.mark.machine("h200")
+def test_weights_within_bounds_are_not_compared_with_them(device: torch.device) -> None:
+    x, w = rows_and_weight([2200, 2050], torch.bfloat16, device)
+    fd = define(layer_norm, x, w, torch.bfloat16)
+    check(fd.execute([x, w])[0], reference(layer_norm, x, w))
+    text = fd.fec.get_cuda_kernel([x, w])
+    assert re.search(r"loadUnaligned<.*, 2050, \((\w+) >= 1\) && \(\1 < 2\)\)", text), text
+
+
 def test_rows_of_several_dimensions(device: torch.device) -> None:
     x, w = rows_and_weight([3, 5, 2051], torch.bfloat16, device)
     fd = define(rms_norm, x, w, torch.bfloat16)

@@ -145,10 +145,12 @@ NVF_FN void loadGlobal(T* registers, const T* source) {
 //@ piece nvf::loadUnaligned
 // Elements index .. index + N - 1 of a tensor of `extent`; those out of bounds are any others. No
 // branches: loads of several vectors are under way at once. 16-bit elements are read by the words
-// that they lie in, the last of an odd number for itself.
+// that they lie in, the last of an odd number for itself. `is_inside`, a constant once loops are
+// unrolled: all of them are within bounds.
 namespace nvf {
 template <class T, int N>
-NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
+NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent,
+                          bool is_inside = false) {
   if (sizeof(T) == 2 && N % 2 == 0 && extent > 1) {
     const unsigned* words = reinterpret_cast<const unsigned*>(tensor);
     const unsigned short* halves = reinterpret_cast<const unsigned short*>(tensor);
@@ -158,8 +160,9 @@ NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) 
     unsigned around[N / 2 + 1];
 #pragma unroll
     for (int i = 0; i <= N / 2; ++i) {
-      const unsigned word = words[::min(::max(first + i, 0), whole - 1)];
-      around[i] = first + i == whole ? last : word;
+      const bool is_whole = is_inside && i < N / 2;
+      const unsigned word = words[is_whole ? first + i : ::min(::max(first + i, 0), whole - 1)];
+      around[i] = !is_whole && first + i == whole ? last : word;
     }
     const unsigned shift = (index & 1) * 16;
     unsigned* to = reinterpret_cast<unsigned*>(registers);
@@ -170,7 +173,7 @@ NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) 
   } else {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      registers[i] = tensor[::min(::max(index + i, 0), extent - 1)];
+      registers[i] = tensor[is_inside ? index + i : ::min(::max(index + i, 0), extent - 1)];
     }
   }
 }

@@ -74,7 +74,14 @@ NVF_FN void loadGlobal(T* registers, const T* source, int line = __builtin_LINE(
 //@ piece nvf::loadUnaligned
 namespace nvf {
 template <class T, int N>
-NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent) {
+NVF_FN void loadUnaligned(T* registers, const T* tensor, int index, int extent,
+                          [[maybe_unused]] bool is_inside = false,
+                          [[maybe_unused]] int line = __builtin_LINE()) {
+#ifdef NVF_HOST_ADVERSARIAL
+  if (is_inside && (index < 0 || index + N > extent)) {
+    nvf::hostServices()->fail("a vector that should lie within the tensor does not", line);
+  }
+#endif
   for (int i = 0; i < N; ++i) {
     const int at = index + i < 0 ? 0 : index + i < extent ? index + i : extent - 1;
     registers[i] = tensor[at];
