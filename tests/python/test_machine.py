@@ -126,3 +126,19 @@ def test_schedules_of_every_machine_run_on_the_host(machine: str, sizes: tuple[i
     torch.testing.assert_close(softmax, torch.softmax(x, 1))
     torch.testing.assert_close(columns, x.sum(0), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(transposed, x.t())
+
+
+@pytest.mark.machine("h200")
+@pytest.mark.parametrize("width", [770, 1000, 1540, 2050, 5002, 12345])
+def test_blocks_that_sum_columns_run_at_once(width: int) -> None:
+    """Whatever the width: of 132 SMs with 2048 threads, half of them keep memory busy."""
+    x = torch.empty((1 << 25) // width, width, dtype=torch.bfloat16)
+    with FusionDefinition() as fd:
+        fd.add_output(fd.ops.sum(fd.from_pytorch(x), [0]))
+    params = fd.sched.compute_heuristics(fd.fusion, SchedulerType.reduction, [x])
+    launch = params.lparams
+    of_block = launch.bdimx * params.unroll_factor_iter_dom
+    threads = -(-width // of_block) * launch.gdimy * launch.bdimx * launch.bdimy
+    assert 0.8 * 132 * 1024 <= threads <= 132 * 2048, launch
+    if threads > 132 * 1024:  # narrow accesses
+        assert params.unroll_factor_outer_reduction * params.unroll_factor_iter_dom <= 16
