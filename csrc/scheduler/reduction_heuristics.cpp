@@ -543,9 +543,9 @@ void ReductionChooser::chooseOuter() {
     at_once = rowsAtOnce(machine_.bytesOfThread() / 2);
   }
   ColumnsOfBlock best = columnsOfBlock(columns, is_aligned ? line : 2 * line, at_once);
-  if (!is_aligned) {
+  if (!is_aligned && best.split > 1) {
     const ColumnsOfBlock fewer = columnsOfBlock(columns, line, at_once);
-    best = fewer.threadsOfColumn() > best.threadsOfColumn() ? fewer : best;
+    best = fewer.split > 1 && fewer.threadsOfColumn() > best.threadsOfColumn() ? fewer : best;
   }
   const int64_t unroll = std::min(at_once, powerOfTwoUpTo(ceilDiv(reduced_, best.threads_y)));
   bindColumns(best.threads_x, best.threads_y, unroll);

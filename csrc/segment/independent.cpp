@@ -3,6 +3,7 @@
 #include <segment/independent.h>
 
 #include <ir/visitor.h>
+#include <runtime/in_place_hazard.h>
 #include <segment/kernel_size.h>
 #include <segment/launch_order.h>
 #include <segment/traffic.h>
@@ -155,7 +156,14 @@ class Memory {
 class Joiner {
  public:
   Joiner(std::vector<Segment>& segments, const WholeFusion& whole, const SegmentJudge& judge)
-      : segments_(segments), whole_(whole), judge_(judge), memory_(segments) {}
+      : segments_(segments), whole_(whole), judge_(judge), memory_(segments) {
+    const Fusion* fusion = whole.fusion;
+    for (size_t k = 0; k < fusion->outputs().size(); ++k) {
+      if (const Val* input = fusion->outputAliases()[k].input) {
+        updated_[fusion->outputs()[k]] = input;
+      }
+    }
+  }
 
   void run() {
     for (size_t i = 0; i < segments_.size();) {
@@ -202,16 +210,57 @@ class Joiner {
       return false;
     }
     joined.scheduler = verdict.scheduler;
+    if (!mayUpdate(joined, first, second)) {
+      return false;
+    }
     joined.note = "loops of the same sizes that do not depend on each other";
     memory_.join(segments_, first, second, after, joined);
     placeJoined(segments_, std::move(joined), first, second, after);
     return true;
   }
 
+  // Whether a kernel may read and write inputs that are updated: each element is read by the thread
+  // that writes it, and nobody else reads the input, which may be later then.
+  // (executor/in_place.h has the rule for any kernel, and makes copies where it is broken.)
+  bool mayUpdate(const Segment& joined, size_t first, size_t second) const {
+    for (const auto& [out, input] : updated_) {
+      if (!contains(joined.outputs, out)) {
+        if (contains(joined.inputs, input)) {
+          return false;
+        }
+        continue;
+      }
+      const size_t alone = contains(segments_[first].outputs, out) ? first : second;
+      for (size_t i = 0; i < segments_.size(); ++i) {
+        if (i != alone && contains(segments_[i].inputs, input)) {
+          return false;
+        }
+      }
+      if (!hasElementsOfOneThread(joined, out->as<TensorView>())) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Loops over more than the output's elements would visit some of them more than once.
+  static bool hasElementsOfOneThread(const Segment& segment, const TensorView* out) {
+    return segment.scheduler == SchedulerType::PointWise &&
+           std::all_of(segment.outputs.begin(), segment.outputs.end(),
+                       [&](const Val* v) { return sameShape(v->as<TensorView>(), out); }) &&
+           std::none_of(segment.exprs.begin(), segment.exprs.end(),
+                        [](const Expr* e) { return e->kind() == ExprKind::ScatterOp; });
+  }
+
+  static bool contains(const std::vector<Val*>& vals, const Val* v) {
+    return std::find(vals.begin(), vals.end(), v) != vals.end();
+  }
+
   std::vector<Segment>& segments_;
   const WholeFusion& whole_;
   const SegmentJudge& judge_;
   Memory memory_;
+  std::unordered_map<const Val*, const Val*> updated_;    // inputs, by the outputs that update them
   std::map<Pattern, std::vector<const Val*>> by_pattern_; // an output of each segment
 };
 

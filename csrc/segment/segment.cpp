@@ -68,11 +68,16 @@ class Segmenter {
     for (const Exprs& slice : slices) {
       add(slice, slices.size() > 1 ? "cut at segment_set" : "");
     }
-    if (slices.size() == 1 && !updatesInPlace(fusion_, last_)) {
+    const bool updates = updatesInPlace(fusion_, last_);
+    if (slices.size() == 1 && !updates) {
       regroup();
       moveOutputs();
+    }
+    if (slices.size() == 1 && last_.empty()) {
       whole_.shares_loops = true;
       joinIndependent(result_.segments, whole_, judge_);
+    }
+    if (slices.size() == 1 && !updates) {
       recomputeWhatIsCheap(result_.segments, whole_, judge_);
       recomputeForMemory(result_.segments, whole_, judge_);
       readBeforeWriting(result_.segments);

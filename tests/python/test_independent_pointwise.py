@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
+from helpers import DEVICE
 from nvfuse_direct import DataType, FusionDefinition
 from test_independent_reductions import Case, values
 
@@ -79,3 +82,50 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_values_and_kernels(name: str) -> None:
     CASES[name].check()
+
+
+def kernels_and_tensors(definition: Callable, tensors: list[torch.Tensor]) -> tuple[int, list]:
+    """Those of a definition that updates its inputs, and what they are after it."""
+    with FusionDefinition() as fd:
+        definition(fd, *(fd.from_pytorch(t, static_sizes=True) for t in tensors))
+    tensors = [t.clone().to(DEVICE) for t in tensors]
+    outs = fd.execute(tensors, device=DEVICE)
+    assert fd.fec._num_fallbacks == 0
+    return fd.fec.get_cuda_kernel(tensors).count("NVF_KERNEL"), [*tensors, *outs]
+
+
+def test_inputs_that_are_updated_share_a_kernel() -> None:
+    tensors = values([40, 64], 0), values([40, 64], 1), values([40, 64], 2), values([40, 64], 3)
+
+    def definition(fd: FusionDefinition, *all_of_them: object) -> None:
+        for new, old in zip(steps(fd, *all_of_them), all_of_them[::2], strict=True):
+            fd.add_output(new, old)
+
+    kernels, after = kernels_and_tensors(definition, list(tensors))
+    assert kernels == 1
+    for got, expected in zip(after[:4:2], stepped(*tensors), strict=True):
+        torch.testing.assert_close(got.cpu(), expected.cpu())
+
+
+@pytest.mark.parametrize("reads", ["columns", "other_shape", "transposed"])
+def test_an_input_that_others_read_is_updated_after_that(reads: str) -> None:
+    w, g, x, h = (values([64, 64], k) for k in range(4))
+
+    def read(w: torch.Tensor) -> torch.Tensor:
+        return {"columns": w.sum(0), "other_shape": -w.view(4096), "transposed": 2 * w.t()}[reads]
+
+    def definition(fd: FusionDefinition, w: object, g: object, x: object, h: object) -> None:
+        o = fd.ops
+        fd.add_output(o.sub(w, o.mul(g, 0.1)), w)
+        fd.add_output(o.sub(x, o.mul(h, 0.1)), x)
+        of_w = {
+            "columns": lambda: o.sum(w, [0]),
+            "other_shape": lambda: o.neg(o.reshape(w, [4096])),
+            "transposed": lambda: o.mul(o.permute(w, [1, 0]), 2.0),
+        }
+        fd.add_output(of_w[reads]())
+
+    _, after = kernels_and_tensors(definition, [w, g, x, h])
+    expected = [w - 0.1 * g, g, x - 0.1 * h, h, read(w)]
+    for got, exact in zip([*after[:4], after[-1]], expected, strict=True):
+        torch.testing.assert_close(got.cpu(), exact.cpu(), rtol=1e-4, atol=1e-4)
