@@ -97,6 +97,12 @@ bool isElementOp(const Expr* e) {
   return e->kind() == ExprKind::ElementwiseOp || e->kind() == ExprKind::LoadStoreOp;
 }
 
+const LoadStoreOp* vectorCopyIn(const ForLoop* loop) {
+  return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1
+             ? tryAs<LoadStoreOp>(loop->body().front())
+             : nullptr;
+}
+
 bool isBarrier(const Expr* e) {
   const auto* scan = tryAs<ThreadScan>(e);
   return e->kind() == ExprKind::BlockSync || e->kind() == ExprKind::ThreadReduce ||

@@ -52,6 +52,9 @@ TensorAccesses tensorAccessesOf(const Expr* e);
 // An operation on elements, or a copy of one.
 bool isElementOp(const Expr* e);
 
+// The copy of a vector that the loop is; null if it is another loop.
+const LoadStoreOp* vectorCopyIn(const ForLoop* loop);
+
 // All threads of the block pass it, and wait for each other.
 bool isBarrier(const Expr* e);
 

@@ -241,9 +241,11 @@ class NestMaker {
   std::set<const TensorView*> registersRead(const Loop* loop,
                                             const std::vector<size_t>& statements) const {
     std::set<const TensorView*> out;
-    const bool is_none = loop == nullptr || isNoLoop(loop);
-    if (threads_in_loops_ || loop == nullptr ||
-        (!is_none && (loop->index->isConst() || register_groups_.count(loop->group) == 0))) {
+    if (threads_in_loops_ || loop == nullptr) {
+      return out;
+    }
+    const bool is_none = isNoLoop(loop);
+    if (!is_none && (loop->index->isConst() || register_groups_.count(loop->group) == 0)) {
       return out;
     }
     for (size_t s : statements) {
@@ -288,8 +290,8 @@ class NestMaker {
     Item& a = items[into];
     Item& b = items[from];
     stands_in_[b.loop->id] = a.loop->id;
-    if (!isNoLoop(a.loop)) {
-      same_index_.emplace_back(a.loop, b.loop);
+    if (!isNoLoop(a.loop) && firstOf(a.loop) != firstOf(b.loop)) {
+      first_of_[firstOf(b.loop)] = firstOf(a.loop);
     }
     a.statements.insert(a.statements.end(), b.statements.begin(), b.statements.end());
     std::sort(a.statements.begin(), a.statements.end());
@@ -308,28 +310,24 @@ class NestMaker {
     b = Item();
   }
 
+  // Of the loops that have become one.
+  Loop* firstOf(Loop* loop) const {
+    for (auto it = first_of_.find(loop); it != first_of_.end(); it = first_of_.find(loop)) {
+      loop = it->second;
+    }
+    return loop;
+  }
+
   // Loops that have become one have the index of the first, wherever else they are.
-  void shareIndices(Statements& body) {
-    std::unordered_map<Loop*, Loop*> first_of;
-    const auto first = [&](Loop* loop) {
-      for (auto it = first_of.find(loop); it != first_of.end(); it = first_of.find(loop)) {
-        loop = it->second;
-      }
-      return loop;
-    };
-    for (const auto& [a, b] : same_index_) {
-      if (first(a) != first(b)) {
-        first_of[first(b)] = first(a);
-      }
-    }
+  void shareIndices(Statements& body) const {
     std::unordered_map<int, Val*> index_of;
-    for (const auto& [loop, other] : first_of) {
-      index_of[loop->id] = first(loop)->index;
+    for (const auto& [loop, other] : first_of_) {
+      loop->index = firstOf(loop)->index;
+      index_of[loop->id] = loop->index;
     }
-    for (const auto& [loop, other] : first_of) {
-      loop->index = index_of.at(loop->id);
+    if (!index_of.empty()) {
+      setIndices(body, index_of);
     }
-    setIndices(body, index_of);
   }
 
   static void setIndices(Statements& body, const std::unordered_map<int, Val*>& index_of) {
@@ -409,8 +407,8 @@ class NestMaker {
 
   LowerContext& ctx_;
   std::vector<NestedStatement> statements_;
-  std::unordered_map<int, int> stands_in_;          // as in LoopNest
-  std::vector<std::pair<Loop*, Loop*>> same_index_; // that have become one
+  std::unordered_map<int, int> stands_in_;    // as in LoopNest
+  std::unordered_map<Loop*, Loop*> first_of_; // or one nearer to it
   bool asynchronous_ = false;
   bool threads_in_loops_ = false;
   std::unordered_set<IdGroup> register_groups_; // that registers have a dimension of

@@ -13,6 +13,7 @@
 // the aligned vectors that hold them: see copyAligned().
 #include <base/error.h>
 #include <ir/builder.h>
+#include <kernel/accesses.h>
 #include <kernel/traverse.h>
 #include <lower/context.h>
 
@@ -35,7 +36,7 @@ class PartialVectorSplitter : public StatementRewriter {
 
   void rewrite(Expr* e, Statements& out) override {
     if (auto* loop = tryAs<ForLoop>(e)) {
-      if (const LoadStoreOp* copy = copyIn(loop)) {
+      if (const LoadStoreOp* copy = vectorCopyIn(loop)) {
         noteSlots(copy);
         if (isUnalignedFill(copy)) {
           return copyAligned(out, loop, copy);
@@ -48,14 +49,8 @@ class PartialVectorSplitter : public StatementRewriter {
     StatementRewriter::rewrite(e, out);
   }
 
-  static const LoadStoreOp* copyIn(const ForLoop* loop) {
-    return loop->parallelType() == ParallelType::Vectorize && loop->body().size() == 1
-               ? tryAs<LoadStoreOp>(loop->body().front())
-               : nullptr;
-  }
-
   const BoundsGuard* boundsWithin(const ForLoop* loop) const {
-    const LoadStoreOp* copy = copyIn(loop);
+    const LoadStoreOp* copy = vectorCopyIn(loop);
     if (copy == nullptr) {
       return nullptr;
     }
@@ -170,7 +165,7 @@ class PartialVectorSplitter : public StatementRewriter {
 
   IfThenElse* split(ForLoop* loop, const BoundsGuard& bounds) {
     auto* branch = B::create<IfThenElse>(isWhole(loop, bounds));
-    if (isOnlyRead(copyIn(loop)->input(0)->as<TensorIndex>()->view())) {
+    if (isOnlyRead(vectorCopyIn(loop)->input(0)->as<TensorIndex>()->view())) {
       // What lies in the row lies in the tensor.
       branch->setImpliedBy(ctx_.simplified(B::ltExpr(lastOf(loop, bounds), bounds.extent)));
     }
@@ -184,7 +179,7 @@ class PartialVectorSplitter : public StatementRewriter {
   }
 
   Val* isWhole(const ForLoop* loop, const BoundsGuard& bounds) const {
-    const auto* from = copyIn(loop)->input(0)->as<TensorIndex>();
+    const auto* from = vectorCopyIn(loop)->input(0)->as<TensorIndex>();
     Val* rest = B::subExpr(loop->extent(), B::index(1));
     if (isOnlyRead(from->view())) {
       return ctx_.simplified(B::ltExpr(from->index(), B::subExpr(sizeOf(from->view()), rest)));
@@ -218,7 +213,7 @@ class PartialVectorSplitter : public StatementRewriter {
   }
 
   ForLoop* elementByElement(const ForLoop* loop, const BoundsGuard& bounds) const {
-    const LoadStoreOp* copy = copyIn(loop);
+    const LoadStoreOp* copy = vectorCopyIn(loop);
     Val* k = B::create<NamedScalar>("k" + std::to_string(loop->loopId()), DataType::Index);
     Val* at = ctx_.simplified(B::addExpr(bounds.index, k));
     ForLoop* elements = loop->like(k, loop->extent(), ParallelType::Unroll);

@@ -43,8 +43,8 @@ class CertainIterations : public StatementRewriter {
     if (has_iterations) {
       unrolled_.push_back(loop);
     }
-    if (loop != nullptr && loop->parallelType() == ParallelType::Vectorize) {
-      noteWholeVectors(loop);
+    if (const LoadStoreOp* copy = loop == nullptr ? nullptr : vectorCopyIn(loop)) {
+      noteWholeVectors(copy, loop->extent());
     }
     const bool is_serial = loop != nullptr && !loop->isTrivial() && !loop->isUnrolled();
     serial_loops_ += is_serial ? 1 : 0;
@@ -199,25 +199,23 @@ class CertainIterations : public StatementRewriter {
                                              B::ltExpr(loop->index(), B::index(range.end))));
   }
 
-  void noteWholeVectors(const ForLoop* vector) {
+  void noteWholeVectors(const LoadStoreOp* copy, Val* width) {
     const auto& unaligned = ctx_.kernel()->unaligned_loads;
-    const auto* copy =
-        vector->body().size() == 1 ? tryAs<LoadStoreOp>(vector->body().front()) : nullptr;
-    const auto* to = copy == nullptr ? nullptr : tryAs<TensorIndex>(copy->output(0));
-    const auto extent = to == nullptr ? unaligned.end() : unaligned.find(to->view());
-    if (extent == unaligned.end() || to->view()->getMemoryType() != MemoryType::Local) {
+    const TensorView* to = copy->output(0)->as<TensorIndex>()->view();
+    const auto extent = unaligned.find(to);
+    if (extent == unaligned.end() || to->getMemoryType() != MemoryType::Local) {
       return;
     }
     Val* first = copy->input(0)->as<TensorIndex>()->index();
-    Val* is_inside = ctx_.simplified(
-        B::logicalAndExpr(B::geExpr(first, ctx_.kernel()->zeroVal()),
-                          B::leExpr(B::addExpr(first, vector->extent()), extent->second)));
+    Val* is_inside =
+        ctx_.simplified(B::logicalAndExpr(B::geExpr(first, ctx_.kernel()->zeroVal()),
+                                          B::leExpr(B::addExpr(first, width), extent->second)));
     const ForLoop* loop = loopOf(is_inside);
     const Iterations certain =
         loop == nullptr ? Iterations() : certainIterations(is_inside, nullptr, loop);
     // Of several copies of the statement all have to agree.
     Val* whole = certain.first == certain.end ? nullptr : isOneOf(certain, loop);
-    const auto [noted, is_new] = ctx_.kernel()->whole_vectors.try_emplace(to->view(), whole);
+    const auto [noted, is_new] = ctx_.kernel()->whole_vectors.try_emplace(to, whole);
     if (!is_new &&
         (whole == nullptr || noted->second == nullptr || !noted->second->sameAs(whole))) {
       noted->second = nullptr;

@@ -74,8 +74,8 @@ bool canBeCopied(const GroupedRows& grouped) {
   return elementsAtOnce(grouped) > 1 || !isNarrow(grouped);
 }
 
-// Copies of two such elements take longer than the next row takes in registers (H200: a layer norm
-// backward of 5002 columns 86 us, 64 in registers).
+// Copies of two such elements are slower than loads of the next row into registers (H200: a layer
+// norm backward of 5002 columns 86 us, 64 with loads).
 bool areCopied(const GroupedRows& grouped) {
   return elementsAtOnce(grouped) > 2 || !isNarrow(grouped);
 }
@@ -198,9 +198,8 @@ class Sharer {
     }
     const int64_t threads = share.threads * share.groups;
     const bool is_small = share.cluster <= 2 && threads < usual_threads_;
-    const int64_t next_row = ceilDiv(share.elements * row_bytes_, kRegisterBytes);
     if (share.cluster > 1 && isNarrow(grouped_) && !is_small &&
-        registers(share.elements) + next_row <= registersOfThread(threads, machine_)) {
+        registersWithNextRow(share.elements) <= registersOfThread(threads, machine_)) {
       return 2;
     }
     return hasSharedMemory(share, kMostSharedRows)                ? kMostSharedRows
@@ -268,8 +267,7 @@ class Sharer {
     }
     if (!areCopied(grouped_)) {
       // A kernel without copies has two units more for elements.
-      const int64_t next_row = ceilDiv(share.elements * row_bytes_, kRegisterBytes);
-      return registers(share.elements) + next_row <=
+      return registersWithNextRow(share.elements) <=
              registersOfThread(threads, machine_) + 2 * machine_.register_unit;
     }
     if (share.elements == fewElements(row_bytes_, machine_) && threads <= usual_threads_) {
@@ -283,6 +281,9 @@ class Sharer {
   // Of a thread: the sums, the rows in use and what all rows share.
   int64_t registers(int64_t elements) const {
     return registersOfRows(grouped_, elements, 3, machine_);
+  }
+  int64_t registersWithNextRow(int64_t elements) const {
+    return registers(elements) + ceilDiv(elements * row_bytes_, kRegisterBytes);
   }
 
   // The better one by a margin, as what takes fewer threads and elements has been tried first.

@@ -187,9 +187,8 @@ class Joiner {
   }
 
   size_t positionOf(const Val* output) const {
-    auto it = std::find_if(segments_.begin(), segments_.end(), [&](const Segment& s) {
-      return std::find(s.outputs.begin(), s.outputs.end(), output) != s.outputs.end();
-    });
+    auto it = std::find_if(segments_.begin(), segments_.end(),
+                           [&](const Segment& s) { return contains(s.outputs, output); });
     return static_cast<size_t>(it - segments_.begin());
   }
 

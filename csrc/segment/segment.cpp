@@ -68,22 +68,28 @@ class Segmenter {
     for (const Exprs& slice : slices) {
       add(slice, slices.size() > 1 ? "cut at segment_set" : "");
     }
-    const bool updates = updatesInPlace(fusion_, last_);
-    if (slices.size() == 1 && !updates) {
-      regroup();
-      moveOutputs();
-    }
     if (slices.size() == 1 && last_.empty()) {
-      whole_.shares_loops = true;
-      joinIndependent(result_.segments, whole_, judge_);
-    }
-    if (slices.size() == 1 && !updates) {
-      recomputeWhatIsCheap(result_.segments, whole_, judge_);
-      recomputeForMemory(result_.segments, whole_, judge_);
-      readBeforeWriting(result_.segments);
+      rearrange();
     }
     for (Expr* e : last) {
       add({e}, "writes an input in place after all reads of it");
+    }
+  }
+
+  // Where inputs are updated, segments are joined and nothing else: it matters when others are
+  // read.
+  void rearrange() {
+    const bool updates = updatesInPlace(fusion_, last_);
+    if (!updates) {
+      regroup();
+      moveOutputs();
+    }
+    whole_.shares_loops = true;
+    joinIndependent(result_.segments, whole_, judge_);
+    if (!updates) {
+      recomputeWhatIsCheap(result_.segments, whole_, judge_);
+      recomputeForMemory(result_.segments, whole_, judge_);
+      readBeforeWriting(result_.segments);
     }
   }
 
