@@ -20,6 +20,8 @@ namespace nvfuser::reduction {
 constexpr int64_t kPair = 2;
 // Bytes of the weights that all rows share, for an element: more leave no registers for the row.
 constexpr double kFewWeights = 2;
+// Of a row that blocks share: the bytes that a thread requests at once.
+constexpr int64_t kFewestVectors = 4;
 
 // --- normalizations ---
 
@@ -680,7 +682,10 @@ int64_t ReductionChooser::usualElements(int64_t cluster) const {
     return fewerElements(); // each under a guard of its own
   }
   if (readsUnaligned(cluster)) {
-    return elementsOfThread() - vector_;
+    // Large blocks leave more of an SM idle: longer rows have fewer threads with more elements.
+    const int64_t usual = elementsOfThread() - vector_;
+    const int64_t most_of_usual = usual * machine_.usualThreads() * 3 / 4;
+    return isNarrow() && reduced_ > most_of_usual ? mostElements() : usual;
   }
   return isNarrow() && cluster >= machine_.usual_cluster ? mostElements() : elementsOfThread();
 }
@@ -696,7 +701,6 @@ int64_t ReductionChooser::mostAlignedVectors() const {
 // Vectors of a row that blocks share, for a thread: fewer where there are too few rows to keep
 // all SMs busy otherwise.
 int64_t ReductionChooser::alignedBatch(int64_t vectors) const {
-  constexpr int64_t kFewestVectors = 4; // the bytes that a thread requests at once
   const int64_t share = kept_ * vectors / (machine_.sms * machine_.busyThreads());
   const int64_t of_usual_cluster = ceilDiv(vectors, machine_.usual_cluster * machine_.fewThreads());
   return std::min(std::max({share, kFewestVectors, of_usual_cluster}), mostAlignedVectors());
@@ -704,18 +708,29 @@ int64_t ReductionChooser::alignedBatch(int64_t vectors) const {
 
 // One of few: that which keeps most threads of the last warp busy.
 int64_t ReductionChooser::anyAlignedBatch(int64_t vectors) const {
-  constexpr int64_t kSmallBatch = 5; // vectors: four and the one that is left over
+  const int64_t few = kFewestVectors + 1; // and the one that is left over
   const int64_t most = mostAlignedVectors();
-  if (alignedBatch(vectors) < kSmallBatch) {
-    return std::min(kSmallBatch, most);
+  if (alignedBatch(vectors) < few) {
+    return std::min(few, most);
   }
   auto idle = [&](int64_t batch) {
     const int64_t blocks = blocksOfRow(vectors, machine_.fewThreads() * batch);
     const int64_t threads = ceilDiv(vectors, blocks * batch);
     return static_cast<double>(roundUp(threads, kWarp) - threads) / static_cast<double>(threads);
   };
-  const bool fits = vectors <= kSmallBatch * machine_.fewThreads() * machine_.usual_cluster;
-  return fits && idle(kSmallBatch) < idle(most) ? std::min(kSmallBatch, most) : most;
+  const bool fits = vectors <= few * machine_.fewThreads() * machine_.usual_cluster;
+  return fits && idle(few) < idle(most) ? std::min(few, most) : most;
+}
+
+// For `vectors` of a narrow row in one block: half as many where fewer of them are idle, with up to
+// so many vectors each [hand]. Several weights take most of the instructions of such threads. Not
+// if there are few rows.
+int64_t ReductionChooser::busyThreadsOf(int64_t vectors, int64_t threads) const {
+  constexpr int64_t kMostOfHalf = 11;
+  const int64_t half = threads / 2;
+  const bool is_busier = roundUp(vectors, half) < roundUp(vectors, threads);
+  const bool fits = vectors > kFewestVectors * threads && vectors <= kMostOfHalf * half;
+  return is_busier && fits && isNarrow() && shared_bytes_ > kFewWeights ? half : threads;
 }
 
 // Small blocks with equal shares and much to do for each thread, as few in a cluster as that
@@ -728,14 +743,26 @@ bool ReductionChooser::shareAlignedRow() {
        {machine_.fewThreads(), machine_.usualThreads(), machine_.largeThreads()}) {
     const int64_t blocks = ceilDiv(vectors, threads * batch);
     if (blocks <= machine_.max_cluster) {
-      keepRowOnChip(ceilDiv(ceilDiv(vectors, blocks), threads));
-      bindRows(threads);
+      const int64_t of_block = ceilDiv(vectors, blocks);
+      const int64_t busy = blocks > 1 ? busyThreadsOf(of_block, threads) : threads;
+      keepRowOnChip(ceilDiv(of_block, busy));
+      params_->lparams.bindUnsafe(busy, ParallelType::TIDx);
+      blocks_ = kept_;
       bindCluster(blocks);
       projectLongRow(params_->batches_per_block_inner_reduction * vector_);
       return true;
     }
   }
   return false;
+}
+
+// Elements of a row for which a thread has registers: as many as the usual ones with three values
+// each [hand].
+int64_t ReductionChooser::keptElements() const {
+  const auto kept = isCheapToRepeat() ? KeptOfRows::Inputs : KeptOfRows::All;
+  const int64_t bits = StageSplitter(fusion_, analysis_, kept).mostBitsKept();
+  const int64_t most = machine_.elementsOfThread() * 3 * kRegisterBytes * 8;
+  return powerOfTwoUpTo(most / std::max<int64_t>(bits, 1));
 }
 
 // Many elements of inputs may take fewer registers than what is computed of them.
@@ -753,11 +780,12 @@ void ReductionChooser::keepRowInRegisters(int64_t vectors, int64_t cluster) {
   const int64_t most_threads = machine_.max_threads_per_block;
   // Fewer elements per thread where there are too few rows to keep all SMs busy otherwise.
   const int64_t share = kept_ * reduced_ / (machine_.sms * machine_.busyThreads());
-  const int64_t elements = std::clamp<int64_t>(
-      std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, mostElements());
+  const int64_t most = std::clamp(keptElements(), vector_, mostElements());
+  const int64_t elements =
+      std::clamp(std::min(powerOfTwoUpTo(share), usualElements(cluster)), vector_, most);
   for (int64_t batch = std::max<int64_t>(elements / vector_, 1);; ++batch) {
     const int64_t threads = threadsForRow(vectors, batch, most_threads);
-    const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= mostElements();
+    const bool is_small = threads <= machine_.usualThreads() || batch * vector_ >= most;
     if (is_small && threads * batch >= vectors) {
       keepRowOnChip(ceilDiv(vectors, threads));
       bindRows(threads);

@@ -142,6 +142,8 @@ class ReductionChooser {
   bool isExchanged(size_t position) const;
 
   // --- aligned rows ---
+  int64_t keptElements() const;
+  int64_t busyThreadsOf(int64_t vectors, int64_t threads) const;
   bool shareAlignedRow();
   int64_t mostAlignedVectors() const;
   int64_t alignedBatch(int64_t vectors) const;

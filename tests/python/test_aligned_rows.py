@@ -112,6 +112,29 @@ def run_with(fd: FusionDefinition, inputs: list, changes: dict) -> torch.Tensor:
     return out
 
 
+@pytest.mark.machine("h200")
+@pytest.mark.parametrize(
+    ("rows", "width", "threads"),
+    [(1600, 5002, 192), (1200, 7682, 128), (600, 11010, 64), (40, 11010, 128), (1200, 12290, 128)],
+)
+def test_threads_of_several_weights(
+    rows: int, width: int, threads: int, device: torch.device
+) -> None:
+    """Few threads with many elements for longer rows, fewer still where half of them are busier."""
+    x, w = rows_and_weight([rows, width], torch.bfloat16, device)
+    b = torch.randn(width, device=device).to(torch.bfloat16)
+    with FusionDefinition() as fd:
+        inputs = [fd.define_tensor(list(v.shape), True, DataType.BFloat16) for v in (x, w, b)]
+        wide = [fd.ops.cast(v, DataType.Float) for v in inputs]
+        var, mean = fd.ops.var_mean(wide[0], [-1], 0, True)
+        normal = fd.ops.mul(fd.ops.sub(wide[0], mean), fd.ops.rsqrt(fd.ops.add(var, 1e-5)))
+        out = fd.ops.add(fd.ops.mul(normal, wide[1]), wide[2])
+        fd.add_output(fd.ops.cast(out, DataType.BFloat16))
+    expected = torch.nn.functional.layer_norm(x.float(), [width], w.float(), b.float(), 1e-5)
+    check(fd.execute([x, w, b])[0], expected)
+    assert params(fd, [x, w, b]).lparams.bdimx == threads
+
+
 @pytest.mark.parametrize("pattern", [softmax, rms_norm, layer_norm])
 @pytest.mark.parametrize("changes", [(4, 128), (8, 96), (2, 224), (3, 160), (7, 64)], ids=str)
 def test_rows_shared_by_clusters(
