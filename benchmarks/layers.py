@@ -37,6 +37,7 @@ from fresh_layer_cases import FRESH_LAYERS
 from further_layer_cases import FURTHER_LAYERS
 from layer_cases import LAYERS, Layer
 from layer_forms import AS_IT_IS, FORMS, in_form
+from loss_layer_cases import LOSS_LAYERS
 from model_region_cases import MODEL_REGION_LAYERS
 from nvfuse_direct import explain
 from patch_layer_cases import PATCH_LAYERS
@@ -54,6 +55,7 @@ SETS = {
     "patches": PATCH_LAYERS,
     "regions": REGION_LAYERS,
     "model-regions": MODEL_REGION_LAYERS,
+    "losses": LOSS_LAYERS,
 }
 SMALL = 4  # rows, images or sequences in a small run
 # Of the root mean square or the value.

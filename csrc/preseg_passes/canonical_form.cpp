@@ -38,6 +38,7 @@ void makeCanonical(Fusion* fusion) {
   }
   // Identities lead to more operations on constants alone.
   unless(DisableOption::FoldConstants, "fold constants", foldConstants);
+  unless(DisableOption::ShareSums, "share softmax sums", shareSoftmaxSums);
   unless(DisableOption::ShareSums, "share sums", shareSums);
   unless(DisableOption::CollectTerms, "collect terms", collectTerms);
   unless(DisableOption::FoldConstants, "make constants apart", makeConstantsApart);

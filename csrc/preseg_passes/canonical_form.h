@@ -55,6 +55,9 @@ void shareCommonExpressions(Fusion* fusion);
 // Sums of products that differ in factors which all terms share are one sum.
 void shareSums(Fusion* fusion);
 
+// The sums of a softmax and of a logsumexp of one tensor are one.
+void shareSoftmaxSums(Fusion* fusion);
+
 // What is summed of products with values of a row has one factor of each term.
 void collectTerms(Fusion* fusion);
 

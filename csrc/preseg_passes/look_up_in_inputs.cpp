@@ -3,7 +3,8 @@
 // the table is computed element by element from inputs of the fusion, the lookup goes before: what
 // is found there is computed with. take_along_axis(f(x, row), index) becomes
 // f(take_along_axis(x, index), row), and the kernel that reduces rows of x also reads the elements
-// that are looked up. Many positions may stand for one element of the table: index_select and
+// that are looked up. A table that is permuted is looked up in as it was before, and what is found
+// is permuted. Many positions may stand for one element of the table: index_select and
 // embeddings repeat nothing but widening casts and copies, unless they find fewer rows than there
 // are (the nodes of a batch in a graph), so that no table is written.
 //
@@ -25,7 +26,10 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <utility>
 
 namespace nvfuser {
 
@@ -64,7 +68,10 @@ class LookupMover {
   // False if the table is no input, and what is found cannot be computed of what is found in these.
   bool run() {
     TensorView* table = lookedUpTensor(lookup_);
-    if (!reachesInputs(table)) {
+    Order order(logicalIds(table).size());
+    std::iota(order.begin(), order.end(), 0);
+    as_it_is_ = order;
+    if (!reachesInputs(table, order)) {
       return false;
     }
     if (table->isFusionInput()) {
@@ -72,7 +79,7 @@ class LookupMover {
     }
     FusionGuard guard(fusion_);
     auto* out = lookup_->output(0)->as<TensorView>();
-    const std::vector<Val*> inputs = foundInputs(table->definition());
+    const std::vector<Val*> inputs = foundInputs(table->definition(), order);
     Val* inside = computes_ ? isInside(table) : nullptr;
     fusion_->removeExpr(lookup_);
     if (inside == nullptr) {
@@ -87,14 +94,39 @@ class LookupMover {
   }
 
  private:
+  // For each dimension of a tensor which of the lookup's table it is: the table may be permuted.
+  using Order = std::vector<int64_t>;
+
+  // Of what is permuted.
+  static Order orderBefore(const std::vector<int64_t>& permutation, const Order& order) {
+    Order out(order.size());
+    for (size_t d = 0; d < order.size(); ++d) {
+      out[static_cast<size_t>(permutation[d])] = order[d];
+    }
+    return out;
+  }
+
+  // The dimension that is looked up.
+  size_t dimIn(const Order& order) const {
+    const auto it = std::ranges::find(order, static_cast<int64_t>(dim_));
+    return static_cast<size_t>(it - order.begin());
+  }
+
   // Whether all tensors that would be looked up in are inputs of the fusion. (A table is not its
   // own index: the two are indexed in different ways.)
-  bool reachesInputs(const TensorView* tv) {
+  bool reachesInputs(const TensorView* tv, const Order& order) {
     if (tv->isFusionInput()) {
       return tv != lookup_->input(1);
     }
     const Expr* definition = tv->definition();
-    if (definition == nullptr || !mayRepeat(definition) || ++operations_ > kMostOperations) {
+    if (definition == nullptr || ++operations_ > kMostOperations) {
+      return false;
+    }
+    if (const std::vector<int64_t> permutation = permutationOf(definition); !permutation.empty()) {
+      return keepsDims() &&
+             reachesInputs(definition->input(0)->as<TensorView>(), orderBefore(permutation, order));
+    }
+    if (!mayRepeat(definition)) {
       return false;
     }
     computes_ = computes_ || (!isPlainCopy(definition) && !isWideningCast(definition));
@@ -104,14 +136,14 @@ class LookupMover {
         continue;
       }
       const auto* in = v->as<TensorView>();
-      if (positionsAlong(in) != nullptr || rowToLookUpIn(in) != nullptr) {
+      if (positionsAlong(in, order) != nullptr || rowToLookUpIn(in, order) != nullptr) {
         continue;
       }
       const auto in_dims = logicalIds(in);
       if (in_dims.size() != dims.size()) {
         return false;
       }
-      const bool is_shared = isSharedAlong(in, tv);
+      const bool is_shared = isSharedAlong(in, tv, dimIn(order));
       for (size_t i = 0; i < dims.size(); ++i) {
         const bool same = is_shared || in_dims[i]->isBroadcast() == dims[i]->isBroadcast();
         if (dims[i]->isSymbolicType() || in_dims[i]->isSymbolicType() ||
@@ -119,7 +151,7 @@ class LookupMover {
           return false;
         }
       }
-      if (is_shared ? !keepsDims() : !reachesInputs(in)) {
+      if (is_shared ? !keepsDims() : !reachesInputs(in, order)) {
         return false;
       }
     }
@@ -153,14 +185,14 @@ class LookupMover {
   }
 
   // All positions read the same element of the operand.
-  bool isSharedAlong(const TensorView* in, const TensorView* tv) const {
-    return logicalIds(in)[dim_]->isBroadcast() && !logicalIds(tv)[dim_]->isBroadcast();
+  static bool isSharedAlong(const TensorView* in, const TensorView* tv, size_t dim) {
+    return logicalIds(in)[dim]->isBroadcast() && !logicalIds(tv)[dim]->isBroadcast();
   }
 
   // A tensor along the dimension that is the same in all others; null if it is none.
-  TensorView* repeatedRow(const TensorView* tv) const {
+  TensorView* repeatedRow(const TensorView* tv, const Order& order) const {
     const auto* repeated = tryAs<BroadcastOp>(tv->definition());
-    if (repeated == nullptr || !keepsDims()) {
+    if (repeated == nullptr || !keepsDims() || order != as_it_is_) {
       return nullptr;
     }
     const std::vector<bool>& is_new = repeated->isBroadcastDim();
@@ -174,21 +206,21 @@ class LookupMover {
 
   // What is found in numbers is computed of the position. (A row's one element that differs from
   // the others is spelled iota == index.)
-  const IotaOp* positionsAlong(const TensorView* tv) const {
-    const TensorView* row = repeatedRow(tv);
+  const IotaOp* positionsAlong(const TensorView* tv, const Order& order) const {
+    const TensorView* row = repeatedRow(tv, order);
     return row == nullptr ? nullptr : tryAs<IotaOp>(row->definition());
   }
 
   // One element of it for each row of the table (biases of classes, logits of samples): the
   // positions are an index into that row alone.
-  TensorView* rowToLookUpIn(const TensorView* tv) const {
+  TensorView* rowToLookUpIn(const TensorView* tv, const Order& order) const {
     if (!keepsDims()) {
       return nullptr;
     }
     const auto index = logicalIds(lookup_->input(1));
     const bool is_one_of_each =
         index.size() == 2 && index[dim_]->isOne() && !index[1 - dim_]->isBroadcast();
-    return is_one_of_each ? repeatedRow(tv) : nullptr;
+    return is_one_of_each ? repeatedRow(tv, order) : nullptr;
   }
 
   // Such an operand goes with what is found as it went with the table.
@@ -197,39 +229,64 @@ class LookupMover {
     return gather != nullptr && gather->exact();
   }
 
-  std::vector<Val*> foundInputs(const Expr* definition) {
+  std::vector<Val*> foundInputs(const Expr* definition, const Order& order) {
+    if (const std::vector<int64_t> permutation = permutationOf(definition); !permutation.empty()) {
+      TensorView* in = definition->input(0)->as<TensorView>();
+      return {permute(found(in, orderBefore(permutation, order)), permutation)};
+    }
     const auto* tv = definition->output(0)->as<TensorView>();
     std::vector<Val*> out;
     for (Val* v : definition->inputs()) {
-      const bool looked_up = v->isTensor() && !isSharedAlong(v->as<TensorView>(), tv);
-      out.push_back(looked_up ? found(v->as<TensorView>()) : v);
+      const bool looked_up = v->isTensor() && !isSharedAlong(v->as<TensorView>(), tv, dimIn(order));
+      out.push_back(looked_up ? found(v->as<TensorView>(), order) : v);
     }
     return out;
   }
 
   // What the lookup finds in `table`.
-  TensorView* found(TensorView* table) {
-    TensorView*& out = found_[table];
-    const IotaOp* iota = positionsAlong(table);
-    if (out == nullptr && iota != nullptr) {
-      TensorView* position = castOp(table->dtype(), lookup_->input(1)->as<TensorView>());
-      out = add(mul(position, iota->step()), iota->start())->as<TensorView>();
-    } else if (TensorView* row = rowToLookUpIn(table); out == nullptr && row != nullptr) {
-      std::vector<bool> is_new(2, false);
-      is_new[dim_] = true;
-      TensorView* positions = squeeze(lookup_->input(1)->as<TensorView>(), is_new);
-      out = broadcast(index_select(row, positions, 0), is_new);
-    } else if (out == nullptr) {
-      auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
-      out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());
-      if (table->isFusionInput()) {
-        copyExprWith(fusion_, lookup_,
-                     {{lookedUpTensor(lookup_), table}, {lookup_->output(0), out}});
-      } else {
-        compute(table->definition(), out, foundInputs(table->definition()));
-      }
+  TensorView* found(TensorView* table, const Order& order) {
+    TensorView*& out = found_[{table, order}];
+    if (out == nullptr) {
+      out = lookUpIn(table, order);
     }
     return out;
+  }
+
+  TensorView* lookUpIn(TensorView* table, const Order& order) {
+    Val* index = lookup_->input(1); // a tensor where dimensions are kept
+    if (const IotaOp* iota = positionsAlong(table, order)) {
+      TensorView* position = castOp(table->dtype(), index->as<TensorView>());
+      return add(mul(position, iota->step()), iota->start())->as<TensorView>();
+    }
+    if (TensorView* row = rowToLookUpIn(table, order)) {
+      std::vector<bool> is_new(2, false);
+      is_new[dim_] = true;
+      TensorView* positions = squeeze(index->as<TensorView>(), is_new);
+      return broadcast(index_select(row, positions, 0), is_new);
+    }
+    if (order != as_it_is_ && table->isFusionInput()) {
+      return take_along_axis(table, permute(index->as<TensorView>(), order),
+                             static_cast<int64_t>(dimIn(order)));
+    }
+    if (order != as_it_is_) {
+      return foundPermuted(table, order);
+    }
+    auto* like = newTensorLike(lookup_->output(0)->as<TensorView>());
+    auto* out = IrBuilder::createIn<TensorView>(fusion_, like->domain(), table->dtype());
+    if (table->isFusionInput()) {
+      copyExprWith(fusion_, lookup_, {{lookedUpTensor(lookup_), table}, {lookup_->output(0), out}});
+    } else {
+      compute(table->definition(), out, foundInputs(table->definition(), order));
+    }
+    return out;
+  }
+
+  // Of a table that is computed, with dimensions in that order.
+  TensorView* foundPermuted(TensorView* table, const Order& order) {
+    const std::vector<Val*> inputs = foundInputs(table->definition(), order);
+    const auto* op = tryAs<ElementwiseOp>(table->definition());
+    return op == nullptr ? inputs.front()->as<TensorView>()
+                         : elementwiseAsIs(op->op(), table->dtype(), inputs)->as<TensorView>();
   }
 
   void compute(const Expr* definition, TensorView* out, const std::vector<Val*>& inputs) {
@@ -249,7 +306,8 @@ class LookupMover {
   const bool may_compute_;
   int operations_ = 0;
   bool computes_ = false; // more than copies
-  std::unordered_map<TensorView*, TensorView*> found_;
+  Order as_it_is_;
+  std::map<std::pair<TensorView*, Order>, TensorView*> found_;
 };
 
 // ---- sums of selections

@@ -2,7 +2,8 @@
 // A tensor that is read along two axes stands for two: x + x^T, or a mask that is made of the
 // lengths of sequences for rows and columns both. Every kernel has one loop for each dimension of
 // its tensors, and such a tensor has the dimensions of two loops made one. So what reads it along
-// the second axis gets a copy that is computed again, of inputs that are seen a second time.
+// the second axis gets a copy that is computed again, of inputs that are seen a second time. What
+// reads it along the same axis shares a copy: the maximum of a row and what is less by it.
 #include <preseg_passes/passes.h>
 
 #include <base/disjoint_set.h>
@@ -39,6 +40,7 @@ class AxisSeparator {
       const Dims dims = mapped({});
       const size_t conflicts = countConflicts(dims);
       if (conflicts == 0) {
+        shareCopies();
         return;
       }
       const std::vector<TensorView*> apart = bestOf(candidates(dims), conflicts);
@@ -165,13 +167,49 @@ class AxisSeparator {
            std::ranges::all_of(read, [&](const TensorView* in) { return isRepeatable(in, made); });
   }
 
+  // Readers that conflict with none of a tensor's other ones read what these read.
+  void shareCopies() {
+    for (const auto& [tv, copies] : copies_) {
+      std::vector<TensorView*> left{tv};
+      for (TensorView* copy : copies) {
+        const auto to = std::ranges::find_if(left, [&](TensorView* other) {
+          Dims dims = mapped({});
+          for (size_t d = 0; d < logicalIds(tv).size(); ++d) {
+            dims.mapEntries(logicalIds(copy)[d], logicalIds(other)[d]);
+          }
+          return countConflicts(dims) == 0;
+        });
+        if (to == left.end()) {
+          left.push_back(copy);
+          continue;
+        }
+        const std::vector<Expr*> uses = fusion_->liveUses(copy);
+        for (Expr* use : uses) {
+          fusion_->replaceExprInput(use, copy, *to);
+        }
+        exprs_ = fusion_->exprs();
+        tensors_ = fusion_->allTvs();
+      }
+    }
+    std::erase_if(views_.inputs, [&](const InputView& each) {
+      const bool is_unused = made_.count(each.view) != 0 && fusion_->liveUses(each.view).empty();
+      if (is_unused) {
+        fusion_->removeInput(each.view);
+      }
+      return is_unused;
+    });
+  }
+
   // All readers but one, which reads it as it lies if there is such a reader.
   void separateReaders(TensorView* tv) {
+    copies_.emplace_back(tv, std::vector<TensorView*>());
     std::vector<Expr*> uses = fusion_->liveUses(tv);
     std::ranges::stable_partition(uses, [](const Expr* e) { return permutationOf(e).empty(); });
     for (size_t u = 1; u < uses.size(); ++u) {
       std::unordered_map<TensorView*, TensorView*> copies;
-      fusion_->replaceExprInput(uses[u], tv, repeated(tv, copies));
+      TensorView* copy = repeated(tv, copies);
+      copies_.back().second.push_back(copy);
+      fusion_->replaceExprInput(uses[u], tv, copy);
     }
   }
 
@@ -194,6 +232,7 @@ class AxisSeparator {
       seen = each.view == tv ? &each : seen;
     }
     fusion_->addInput(view);
+    made_.insert(view);
     views_.inputs.push_back(seen == nullptr ? InputView{view, tv, {}}
                                             : InputView{view, seen->source, seen->starts});
     return copies[tv] = view;
@@ -204,6 +243,8 @@ class AxisSeparator {
   MovedViews& views_;
   std::vector<Expr*> exprs_;
   std::vector<TensorView*> tensors_;
+  std::vector<std::pair<TensorView*, std::vector<TensorView*>>> copies_; // of each separated one
+  std::unordered_set<const TensorView*> made_; // inputs that are seen again
 };
 
 } // namespace

@@ -140,6 +140,9 @@ class Simplifier : public Rewriter {
         return whereOf(e);
       case OpType::LogicalNot:
         return inputOf(e, OpType::LogicalNot);
+      case OpType::Eq:
+      case OpType::Ne:
+        return oppositeOf(e);
       case OpType::LogicalAnd:
       case OpType::LogicalOr:
       case OpType::Minimum:
@@ -165,6 +168,26 @@ class Simplifier : public Rewriter {
       default:
         return nullptr;
     }
+  }
+
+  // Of a comparison where the other one of == and != is there too: every kernel can compute the one
+  // that is no output.
+  TensorView* oppositeOf(const ElementwiseOp* e) {
+    if (!e->in(0)->isTensor()) {
+      return nullptr;
+    }
+    const bool is_equal = e->op() == OpType::Eq;
+    for (const Expr* use : e->in(0)->uses()) {
+      const auto* other = tryAs<ElementwiseOp>(use);
+      if (other == nullptr || other->op() != (is_equal ? OpType::Ne : OpType::Eq) ||
+          other->in(0) != e->in(0) || !other->in(1)->sameAs(e->in(1))) {
+        continue;
+      }
+      const bool is_output = e->out()->isFusionOutput();
+      const bool goes = is_output == other->out()->isFusionOutput() ? !is_equal : is_output;
+      return goes ? made(e, OpType::LogicalNot, {other->output(0)}) : nullptr;
+    }
+    return nullptr;
   }
 
   static TensorView* tensor(Val* v) {

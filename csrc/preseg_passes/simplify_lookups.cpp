@@ -69,7 +69,7 @@ class LookupSimplifier : public Rewriter {
     if (table->isFusionInput() || !logicalIds(index)[dim]->isOne() ||
         !haveSameRows(table, index, e->dim()) ||
         (source != nullptr &&
-         !(logicalIds(source)[dim]->isOne() && haveSameRows(source, index, e->dim())))) {
+         !(logicalIds(source)[dim]->isOne() && hasOneForEach(source, index, dim)))) {
       return nullptr;
     }
     std::vector<bool> others(logicalIds(table).size(), true);
@@ -78,6 +78,19 @@ class LookupSimplifier : public Rewriter {
     int operations = 0;
     Val* value = castOp(table->dtype(), atIndex(e->src(), e, operations));
     return where(eq(position, index), value, table);
+  }
+
+  // Of each row of the index, or the same for all rows.
+  static bool hasOneForEach(const TensorView* source, const TensorView* index, size_t dim) {
+    const auto of_source = logicalIds(source);
+    const auto rows = logicalIds(index);
+    bool same = of_source.size() == rows.size();
+    for (size_t d = 0; same && d < rows.size(); ++d) {
+      const Val* extent = of_source[d]->getMaybeExpandedExtent();
+      same = d == dim || haveSameSize(of_source[d], rows[d]) ||
+             (of_source[d]->hasExpandedExtent() && extent->sameAs(rows[d]->extent()));
+    }
+    return same;
   }
 
   // `v` without the lookups at the scatter's index, as it is where the position is that index.

@@ -144,6 +144,11 @@ class ReductionSchedule {
       TensorView* stored = out;
       if (read.count(out) != 0) {
         stored = out->cacheFork();
+        // One element for each row is not stored where all elements read it.
+        if (out->definition()->kind() == ExprKind::BroadcastOp) {
+          fusion_->replaceExprInput(stored->definition(), out,
+                                    recompute(out, out->definition()->inputs()));
+        }
       } else {
         out->cacheBefore();
       }

@@ -77,16 +77,17 @@ TEST(DeviceLibrary, TellsWhatItProvides) {
     host.insert(piece.provides.begin(), piece.provides.end());
   }
   const std::set<std::string> cuda_helpers = {
-      "nvf::halfOfWord",          "nvf::shuffleXor",        "nvf::combineLanes",
-      "nvf::reduceLanes",         "nvf::takeSlots",         "nvf::combinePartials",
-      "nvf::sendPartials",        "nvf::sharedAddress",     "nvf::storeRemotely",
-      "nvf::SendByPhase",         "nvf::SendPlainly",       "nvf::ClusterWay",
-      "nvf::receivePartials",     "nvf::reduceWarps",       "nvf::reduceWarpsAtRunTime",
-      "nvf::reduceThroughMemory", "nvf::reduceColumns",     "nvf::partsAtOnce",
-      "nvf::takeColumns",         "nvf::combineColumns",    "nvf::storeColumns",
-      "nvf::finishColumns",       "nvf::ColumnOfGrid",      "nvf::takeColumnsOfBlocks",
-      "nvf::shuffleWords",        "nvf::scanLanes",         "nvf::reduceSomeLanes",
-      "nvf::shiftHalves",         "nvf::combineFewPartials"};
+      "nvf::halfOfWord",          "nvf::shuffleXor",         "nvf::combineLanes",
+      "nvf::reduceLanes",         "nvf::takeSlots",          "nvf::combinePartials",
+      "nvf::sendPartials",        "nvf::sharedAddress",      "nvf::storeRemotely",
+      "nvf::SendByPhase",         "nvf::SendPlainly",        "nvf::ClusterWay",
+      "nvf::receivePartials",     "nvf::reduceWarps",        "nvf::reduceWarpsAtRunTime",
+      "nvf::reduceThroughMemory", "nvf::reduceColumns",      "nvf::partsAtOnce",
+      "nvf::takeColumns",         "nvf::combineColumns",     "nvf::storeColumns",
+      "nvf::finishColumns",       "nvf::ColumnOfGrid",       "nvf::takeColumnsOfBlocks",
+      "nvf::shuffleWords",        "nvf::scanLanes",          "nvf::reduceSomeLanes",
+      "nvf::shiftHalves",         "nvf::combineFewPartials", "nvf::LaneSteps",
+      "nvf::reduceLanesStep"};
   for (const std::string& name : cuda) {
     EXPECT_TRUE(host.count(name) != 0 || cuda_helpers.count(name) != 0) << name;
   }

@@ -266,4 +266,26 @@ outputs: t10
 )");
 }
 
+TEST_F(LookUpInInputs, APermutedTableIsLookedUpInAsItWasBefore) {
+  TensorView* x = input({4, 8});
+  TensorView* index = input({8, 1}, DataType::Int);
+  TensorView* row = broadcast(input({8}), {false, true});
+  fusion_.addOutput(take_along_axis(sub(transpose(exp(x), 0, 1), row), index, 1));
+  lookUpInInputs(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i8, b] = Set(x1)
+t1 bool[i8, b] = ge(t0, 0)
+t2 bool[i8, b] = lt(t0, 4)
+t3 bool[i8, b] = logical_and(t1, t2)
+t4 int64[b, i8] of [i8, b] = Set(x1)
+t5 float32[b, i8] = take_along_axis(x0, t4)
+t6 float32[b, i8] = exp(t5)
+t7 float32[i8, b] of [b, i8] = Set(t6)
+t8 float32[i8, b] = Set(t7)
+t9 float32[i8, b] = broadcast(x2)
+t10 float32[i8, b] = sub(t8, t9)
+t11 float32[i8, b] = where(t3, t10, float(0))
+outputs: t11
+)");
+}
+
 } // namespace nvfuser::test

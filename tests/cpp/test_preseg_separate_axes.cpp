@@ -107,4 +107,25 @@ outputs: t10
   EXPECT_EQ(views_.inputs.size(), 2U);
 }
 
+TEST_F(SeparateAxes, ReadersAlongTheSameAxisShareACopy) {
+  TensorView* y = exp(input({8, 8}));
+  fusion_.addOutput(sub(y, broadcast(max(y, {1}), {false, true})));
+  TensorView* across = transpose(y, 0, 1);
+  fusion_.addOutput(add(sub(across, broadcast(max(across, {1}), {false, true})), y));
+  separate();
+  EXPECT_EQ(text(), R"(t0 float32[i8, i8] = exp(x0)
+t1 float32[i8, r8] = reduce maximum(t0)
+t2 float32[i8, b] = broadcast(t1)
+t3 float32[i8, i8] = sub(t0, t2)
+t4 float32[i8, i8] = exp(x1)
+t5 float32[i8, i8] of [i8, i8] = Set(t4)
+t6 float32[i8, r8] = reduce maximum(t5)
+t7 float32[i8, b] = broadcast(t6)
+t8 float32[i8, i8] = sub(t5, t7)
+t9 float32[i8, i8] = add(t8, t0)
+outputs: t3 t9
+)");
+  EXPECT_EQ(views_.inputs.size(), 1U);
+}
+
 } // namespace nvfuser::test

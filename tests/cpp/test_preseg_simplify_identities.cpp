@@ -165,4 +165,17 @@ TEST_F(SimplifyIdentities, OtherFactorsOfSumsStay) {
   EXPECT_EQ(text(), before);
 }
 
+TEST_F(SimplifyIdentities, WhatIsComparedForEqualityIsNotComparedAgain) {
+  TensorView* labels = input({8}, DataType::Int);
+  Val* ignored = IrBuilder::create<Val>(int64_t{-100}, DataType::Int);
+  fusion_.addOutput(where(ne(labels, ignored), labels, ignored));
+  fusion_.addOutput(eq(labels, ignored));
+  simplifyIdentities(&fusion_);
+  EXPECT_EQ(text(), R"(t0 bool[i8] = ne(x0, -100)
+t1 int64[i8] = where(t0, x0, -100)
+t2 bool[i8] = logical_not(t0)
+outputs: t1 t2
+)");
+}
+
 } // namespace nvfuser::test

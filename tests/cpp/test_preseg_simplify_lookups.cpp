@@ -115,4 +115,24 @@ outputs: t1
 )");
 }
 
+TEST_F(SimplifyLookups, AScatterOfTheSameIntoEachRow) {
+  TensorView* table = full({IrBuilder::index(4), IrBuilder::index(8)},
+                           IrBuilder::create<Val>(0.0, DataType::Float), DataType::Float);
+  TensorView* index = input({4, 1}, DataType::Int);
+  TensorView* same =
+      expand(broadcast(input({}), {true, true}), {IrBuilder::index(4), IrBuilder::index(1)});
+  fusion_.addOutput(scatter(table, index, same, 1));
+  simplifyLookups(&fusion_);
+  EXPECT_EQ(text(), R"(t0 int64[i8] = iota(8, 0, 1)
+t1 int64[b, i8] = broadcast(t0)
+t2 bool[i4, i8] = eq(t1, x0)
+t3 float32[b, b] = broadcast(x1)
+t4 float32[b4, b] = expand(t3)
+t5 float32[b4, b] = Set(t4)
+t6 float32[i4, i8] = full(float(0))
+t7 float32[i4, i8] = where(t2, t5, t6)
+outputs: t7
+)");
+}
+
 } // namespace nvfuser::test

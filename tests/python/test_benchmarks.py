@@ -134,6 +134,13 @@ def test_patch_layers_are_right(tmp_path: Path) -> None:
     assert not [row for row in rows if "error" in row]
 
 
+def test_loss_layers_are_right(tmp_path: Path) -> None:
+    """Of logits: of each row one element is left, or one of all."""
+    rows = rows_of_layers(tmp_path, "entropy,smoothing,z-loss", "--set", "losses")
+    assert len(rows) == 10
+    assert not [row for row in rows if "error" in row]
+
+
 def test_layers_in_other_forms_take_as_few_kernels() -> None:
     """Tokens that are flattened, heads that are split, dimensions of size 1; behind a product."""
     command = [sys.executable, FOLDER / "forms.py", "--only", "^MoE router 8|^Qwen3|^GPT-J"]

@@ -253,7 +253,18 @@ struct SoftmaxTerm {
   }
   template <int Parts>
   static NVF_FN Value combineAll(Value* parts) {
-    return nvf::combineTree<SoftmaxTerm, Parts>(parts);
+    T top = parts[0].max;
+#pragma unroll
+    for (int i = 1; i < Parts; ++i) {
+      top = nvf::maximum(top, parts[i].max);
+    }
+    const T base = nvf::softmaxBase(top);
+    T total = 0;
+#pragma unroll
+    for (int i = 0; i < Parts; ++i) {
+      total += parts[i].sum * nvf::softmaxExp(parts[i].max - base);
+    }
+    return {top, total};
   }
 };
 } // namespace nvf

@@ -48,9 +48,7 @@ NVF_FN typename Term::Value combineLanes(typename Term::Value mine, int lane, in
 }
 } // namespace nvf
 
-//@ piece nvf::reduceLanes
-// Within groups of `Lanes` lanes. All terms take a step before the next one: the shuffles of
-// different values overlap.
+//@ piece nvf::reduceLanesStep
 namespace nvf {
 template <class Term>
 NVF_FN void reduceLanesStep(Term term, int lane, int mask) {
@@ -59,14 +57,57 @@ NVF_FN void reduceLanesStep(Term term, int lane, int mask) {
     term.store(i, nvf::combineLanes<Term>(term.load(i), lane, mask));
   }
 }
+} // namespace nvf
 
+//@ piece nvf::LaneSteps
+// How lanes combine a term: step by step, or all steps at once (a specialization).
+namespace nvf {
+template <class Term>
+struct LaneSteps {
+  template <int Lanes>
+  static NVF_FN void takeAll(Term, int) {}
+  static NVF_FN void take(Term term, int lane, int mask) {
+    nvf::reduceLanesStep(term, lane, mask);
+  }
+};
+} // namespace nvf
+
+//@ piece nvf::reduceLanes
+// Within groups of `Lanes` lanes. All terms take a step before the next one: the shuffles of
+// different values overlap.
+namespace nvf {
 template <int Lanes, class... Terms>
 NVF_FN void reduceLanes(int lane, Terms... terms) {
+  (nvf::LaneSteps<Terms>::template takeAll<Lanes>(terms, lane), ...);
 #pragma unroll
   for (int mask = Lanes / 2; mask > 0; mask /= 2) {
-    (reduceLanesStep(terms, lane, mask), ...);
+    (nvf::LaneSteps<Terms>::take(terms, lane, mask), ...);
   }
 }
+} // namespace nvf
+
+//@ piece nvf::LaneSteps with nvf::SoftmaxTerm
+// The maximum of all lanes first: an exponential for each lane instead of two for each step.
+namespace nvf {
+template <class T, int N>
+struct LaneSteps<nvf::SoftmaxTerm<T, N>> {
+  using Term = nvf::SoftmaxTerm<T, N>;
+  template <int Lanes>
+  static NVF_FN void takeAll(Term term, int lane) {
+    T before[N];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      before[i] = term.max[i];
+    }
+    nvf::reduceLanes<Lanes>(lane, nvf::ReduceTerm<nvf::MaxOp, T, N>{term.max});
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      term.sum[i] *= nvf::softmaxExp(before[i] - nvf::softmaxBase(term.max[i]));
+    }
+    nvf::reduceLanes<Lanes>(lane, nvf::ReduceTerm<nvf::SumOp, T, N>{term.sum});
+  }
+  static NVF_FN void take(Term, int, int) {}
+};
 } // namespace nvf
 
 //@ piece nvf::takeSlots
@@ -190,7 +231,7 @@ template <class... Terms>
 NVF_FN void reduceSomeLanes(int lanes, int lane, Terms... terms) {
 #pragma unroll 1
   for (int mask = lanes / 2; mask > 0; mask /= 2) {
-    (reduceLanesStep(terms, lane, mask), ...);
+    (nvf::reduceLanesStep(terms, lane, mask), ...);
   }
 }
 } // namespace nvf
