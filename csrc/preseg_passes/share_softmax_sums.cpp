@@ -13,7 +13,7 @@
 #include <preseg_passes/rewriter.h>
 
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 namespace nvfuser {
 
@@ -98,21 +98,24 @@ std::vector<Val*> termsOfSoftmaxSum(TensorView* max, TensorView* total) {
 void shareSoftmaxSums(Fusion* fusion) {
   const FusionGuard guard(fusion);
   fusion->removeDeadUses();
-  std::map<ReductionOp*, std::pair<ReductionOp*, ReductionOp*>> sums; // plain, guarded
+  struct Sums {
+    ReductionOp* plain = nullptr;
+    ReductionOp* guarded = nullptr;
+  };
+  std::unordered_map<const ReductionOp*, Sums> sums_of; // of each maximum
   const std::vector<Expr*> exprs = fusion->exprs();
   for (Expr* e : exprs) {
     auto* sum = tryAs<ReductionOp>(e);
-    if (const auto of = sum == nullptr ? std::nullopt : softmaxSumOf(sum)) {
-      auto& [plain, guarded] = sums[of->max];
-      (of->guard == nullptr ? plain : guarded) = sum;
+    const auto found = sum == nullptr ? std::nullopt : softmaxSumOf(sum);
+    if (!found.has_value()) {
+      continue;
     }
-  }
-  for (const auto& [max_op, both] : sums) {
-    const auto [plain, guarded] = both;
+    auto& [plain, guarded] = sums_of[found->max];
+    (found->guard == nullptr ? plain : guarded) = sum;
     if (plain == nullptr || guarded == nullptr) {
       continue;
     }
-    TensorView* max = max_op->out();
+    TensorView* max = found->max->out();
     if (isReadAgain(guarded)) {
       define(plain, OpType::Add, termsOfSoftmaxSum(max, guarded->out()));
     } else {
@@ -120,6 +123,7 @@ void shareSoftmaxSums(Fusion* fusion) {
       Val* limit = maximum(max, constantOf(0.0, max->dtype()));
       define(guarded, OpType::Where, {is_infinite, limit, plain->out()});
     }
+    plain = guarded = nullptr;
   }
 }
 
