@@ -729,10 +729,8 @@ def fast_rcnn_loss(
     return (loss * (labels > 0).unsqueeze(1)).sum() / labels.numel()
 
 
-def label_smoothed_nll(net_output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """fairseq, LabelSmoothedCrossEntropyCriterion of float16 logits, padding left out."""
-    lprobs = F.log_softmax(net_output, dim=-1, dtype=F32)
-    lprobs, target = lprobs.view(-1, lprobs.size(-1)), target.view(-1)
+def smoothed_nll(lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """fairseq, label_smoothed_nll_loss, padding left out."""
     target = target.unsqueeze(-1)
     nll_loss = -lprobs.gather(dim=-1, index=target)
     smooth_loss = -lprobs.sum(dim=-1, keepdim=True)
@@ -740,7 +738,14 @@ def label_smoothed_nll(net_output: Tensor, target: Tensor) -> tuple[Tensor, Tens
     nll_loss = nll_loss.masked_fill(pad_mask, 0.0).sum()
     smooth_loss = smooth_loss.masked_fill(pad_mask, 0.0).sum()
     eps_i = 0.1 / (lprobs.size(-1) - 1)
-    return (1.0 - 0.1 - eps_i) * nll_loss + eps_i * smooth_loss, nll_loss.detach()
+    return (1.0 - 0.1 - eps_i) * nll_loss + eps_i * smooth_loss, nll_loss
+
+
+def label_smoothed_nll(net_output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """fairseq, LabelSmoothedCrossEntropyCriterion of float16 logits."""
+    lprobs = F.log_softmax(net_output, dim=-1, dtype=F32)
+    loss, nll_loss = smoothed_nll(lprobs.view(-1, lprobs.size(-1)), target.view(-1))
+    return loss, nll_loss.detach()
 
 
 def vocab_parallel_loss(logits: Tensor, target: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from further_layer_cases import smoothed_nll
 from layer_cases import F32, Input, Layer, Tensor, given, like
 
 LOSS_LAYERS: list[Layer] = []
@@ -85,16 +86,7 @@ def label_smoothing(x: Tensor, target: Tensor) -> Tensor:
 
 
 def fairseq_smoothed_nll(logits: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-    """facebookresearch/fairseq, label_smoothed_nll_loss with padding."""
-    lprobs = F.log_softmax(logits.float(), dim=-1)
-    target = target.unsqueeze(-1)
-    nll_loss = -lprobs.gather(dim=-1, index=target)
-    smooth_loss = -lprobs.sum(dim=-1, keepdim=True)
-    pad_mask = target.eq(1)
-    nll_loss = nll_loss.masked_fill(pad_mask, 0.0).sum()
-    smooth_loss = smooth_loss.masked_fill(pad_mask, 0.0).sum()
-    eps_i = 0.1 / (lprobs.size(-1) - 1)
-    return (1.0 - 0.1 - eps_i) * nll_loss + eps_i * smooth_loss, nll_loss
+    return smoothed_nll(F.log_softmax(logits.float(), dim=-1), target)
 
 
 layer("entropy of logits 151936", entropy_from_logits, like(1024, 151936))

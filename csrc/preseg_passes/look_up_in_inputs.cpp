@@ -352,12 +352,10 @@ void lookUp(Fusion* fusion, ReductionOp* sum_op) {
     }
   }
   found = squeeze(found, squeezed);
-  fusion->removeExpr(sum_op);
-  out->setDomain(out->domain()->copyOfKept());
   // A sum is not -0.
   Val* zero = IrBuilder::create<Val>(convertScalar(int64_t{0}, out->dtype()), out->dtype());
   Val* total = others.empty() ? found : sum(found, others);
-  IrBuilder::create<ElementwiseOp>(OpType::Add, out, std::vector<Val*>{total, zero});
+  computeInstead(sum_op, OpType::Add, {total, zero});
 }
 
 } // namespace

@@ -42,18 +42,15 @@ void merge(Fusion* fusion, const SoftmaxSum& statistics, ReductionOp* sum_op) {
   TensorView* max = max_op->out();
   TensorView* sum = sum_op->out();
   fusion->removeExpr(max_op);
-  fusion->removeExpr(sum_op);
   auto* total = IrBuilder::create<TensorView>(sum->domain(), sum->dtype());
   IrBuilder::create<OnlineSoftmaxOp>(max, total, x);
-  sum->setDomain(sum->domain()->copyOfKept());
   if (statistics.guard == nullptr) {
-    IrBuilder::create<ElementwiseOp>(OpType::Add, sum, termsOfSoftmaxSum(max, total));
+    computeInstead(sum_op, OpType::Add, termsOfSoftmaxSum(max, total));
     return;
   }
   // With 0 instead of the maximum the exponential of an infinite element is infinite.
   Val* infinity = constantOf(std::numeric_limits<double>::infinity(), max->dtype());
-  IrBuilder::create<ElementwiseOp>(OpType::Where, sum,
-                                   std::vector<Val*>{eq(max, infinity), max, total});
+  computeInstead(sum_op, OpType::Where, {eq(max, infinity), max, total});
 }
 
 } // namespace

@@ -250,6 +250,13 @@ void computeAs(TensorView* tv, TensorView* other) {
   copyExprWith(tv->fusion(), other->definition(), {{other, tv}});
 }
 
+void computeInstead(ReductionOp* reduction, OpType op, const std::vector<Val*>& operands) {
+  TensorView* out = reduction->out();
+  out->fusion()->removeExpr(reduction);
+  out->setDomain(out->domain()->copyOfKept());
+  IrBuilder::create<ElementwiseOp>(op, out, operands);
+}
+
 bool isPlainCopy(const Expr* e) {
   if (e->kind() != ExprKind::LoadStoreOp) {
     return false;

@@ -72,6 +72,8 @@ bool haveSameSize(const IterDomain* a, const IterDomain* b);
 bool haveSameRows(const TensorView* a, const TensorView* b, int64_t dim);
 // From now on the tensor is computed as the other one is, of which no order in memory is asked for.
 void computeAs(TensorView* tv, TensorView* other);
+// What a reduction gives is computed element by element from now on.
+void computeInstead(ReductionOp* reduction, OpType op, const std::vector<Val*>& operands);
 // A copy of all elements in the same order: it changes nothing.
 bool isPlainCopy(const Expr* e);
 // Which neighbours among `pieces` each dimension is made of, outermost first, where a reshape

@@ -41,6 +41,7 @@ class AxisSeparator {
       const size_t conflicts = countConflicts(dims);
       if (conflicts == 0) {
         shareCopies();
+        removeUnusedViews();
         return;
       }
       const std::vector<TensorView*> apart = bestOf(candidates(dims), conflicts);
@@ -191,6 +192,9 @@ class AxisSeparator {
         tensors_ = fusion_->allTvs();
       }
     }
+  }
+
+  void removeUnusedViews() {
     std::erase_if(views_.inputs, [&](const InputView& each) {
       const bool is_unused = made_.count(each.view) != 0 && fusion_->liveUses(each.view).empty();
       if (is_unused) {

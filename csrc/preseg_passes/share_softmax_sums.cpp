@@ -50,14 +50,6 @@ bool isReadAgain(const ReductionOp* sum) {
   return sum->in()->isFusionOutput() || sum->in()->uses().size() > 1;
 }
 
-// Defines the sum anew.
-void define(ReductionOp* sum, OpType op, const std::vector<Val*>& operands) {
-  TensorView* out = sum->out();
-  out->fusion()->removeExpr(sum);
-  out->setDomain(out->domain()->copyOfKept());
-  IrBuilder::create<ElementwiseOp>(op, out, operands);
-}
-
 } // namespace
 
 std::optional<SoftmaxSum> softmaxSumOf(const ReductionOp* sum) {
@@ -101,6 +93,7 @@ void shareSoftmaxSums(Fusion* fusion) {
   struct Sums {
     ReductionOp* plain = nullptr;
     ReductionOp* guarded = nullptr;
+    const ElementwiseOp* guard = nullptr;
   };
   std::unordered_map<const ReductionOp*, Sums> sums_of; // of each maximum
   const std::vector<Expr*> exprs = fusion->exprs();
@@ -110,18 +103,18 @@ void shareSoftmaxSums(Fusion* fusion) {
     if (!found.has_value()) {
       continue;
     }
-    auto& [plain, guarded] = sums_of[found->max];
+    auto& [plain, guarded, by] = sums_of[found->max];
     (found->guard == nullptr ? plain : guarded) = sum;
+    by = found->guard == nullptr ? by : found->guard;
     if (plain == nullptr || guarded == nullptr) {
       continue;
     }
     TensorView* max = found->max->out();
     if (isReadAgain(guarded)) {
-      define(plain, OpType::Add, termsOfSoftmaxSum(max, guarded->out()));
+      computeInstead(plain, OpType::Add, termsOfSoftmaxSum(max, guarded->out()));
     } else {
-      Val* is_infinite = softmaxSumOf(guarded)->guard->in(0);
       Val* limit = maximum(max, constantOf(0.0, max->dtype()));
-      define(guarded, OpType::Where, {is_infinite, limit, plain->out()});
+      computeInstead(guarded, OpType::Where, {by->in(0), limit, plain->out()});
     }
     plain = guarded = nullptr;
   }

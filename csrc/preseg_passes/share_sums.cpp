@@ -212,13 +212,11 @@ Val* timesShared(Val* value, const Product& product, const std::vector<bool>& re
 }
 
 // The sum is `total` times what all its terms share.
-void compute(Fusion* fusion, const Sum& found, TensorView* total, const Products& products) {
+void compute(const Sum& found, TensorView* total, const Products& products) {
   TensorView* out = found.op->out();
   const Val* value = timesShared(total, found.product, reducedFlags(out), products);
-  fusion->removeExpr(found.op);
-  out->setDomain(out->domain()->copyOfKept());
   const auto* last = static_cast<const ElementwiseOp*>(value->definition());
-  IrBuilder::create<ElementwiseOp>(last->op(), out, last->inputs());
+  computeInstead(found.op, last->op(), last->inputs());
 }
 
 // where(iota == index, c, 0) along a reduced dimension.
@@ -240,7 +238,7 @@ std::optional<MarkedConstant> markedConstant(const Val* v, const std::vector<boo
 
 // Computes a sum of one element of each row, which is known, times what all elements of a row
 // share. False if it is another sum.
-bool computeMarked(Fusion* fusion, const Sum& sum_of, const Products& products) {
+bool computeMarked(const Sum& sum_of, const Products& products) {
   ReductionOp* op = sum_of.op;
   TensorView* out = op->out();
   std::optional<MarkedConstant> found;
@@ -267,10 +265,8 @@ bool computeMarked(Fusion* fusion, const Sum& sum_of, const Products& products) 
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(dim));
   auto* total = timesShared(value, product, along, products)->as<TensorView>();
   total = reducedDims(others).empty() ? total : sum(total, reducedDims(others));
-  fusion->removeExpr(op);
-  out->setDomain(out->domain()->copyOfKept());
   // A sum is not -0.
-  IrBuilder::create<ElementwiseOp>(OpType::Add, out, std::vector<Val*>{total, zero});
+  computeInstead(op, OpType::Add, {total, zero});
   return true;
 }
 
@@ -350,7 +346,7 @@ void sumEarlier(Fusion* fusion, Sum found, const Depths& depths, const Products&
   factors.insert(factors.end(), product.scalars.begin(), product.scalars.end());
   product.shared.erase(product.shared.begin(), late);
   product.scalars.clear();
-  compute(fusion, found, products.sumOf(factors, reduced, product), products);
+  compute(found, products.sumOf(factors, reduced, product), products);
 }
 
 } // namespace
@@ -373,7 +369,7 @@ void shareSums(Fusion* fusion) {
     Sum found{static_cast<ReductionOp*>(e), {}};
     const std::vector<bool> reduced = reducedFlags(found.op->out());
     takeApart(found.op->in(), reduced, found.product);
-    if (computeMarked(fusion, found, products)) {
+    if (computeMarked(found, products)) {
       continue;
     }
     std::vector<Val*> factors = found.product.factors;
@@ -402,7 +398,7 @@ void shareSums(Fusion* fusion) {
             : products.sumOf(sums.front().product.factors, std::get<0>(key), sums.front().product);
     for (const Sum& each : sums) {
       if (!each.isPlain()) {
-        compute(fusion, each, total, products);
+        compute(each, total, products);
       }
     }
   }

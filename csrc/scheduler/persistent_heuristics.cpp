@@ -102,7 +102,7 @@ ColumnsOnChip ReductionChooser::columnsOnChip() {
   for (const Val* v : fusion_->inputs()) {
     out.bytes_read += ofColumn(v);
   }
-  out.bits_kept = StageSplitter(fusion_, analysis_, KeptOfRows::All).mostBitsKept();
+  out.bits_kept = bitsKept(KeptOfRows::All);
   out.result_bytes = 0;
   for (const TensorView* tv : analysis_.reductions) {
     out.reductions = std::max<int64_t>(out.reductions, analysis_.stage(tv));
@@ -756,23 +756,23 @@ bool ReductionChooser::shareAlignedRow() {
   return false;
 }
 
+int64_t ReductionChooser::bitsKept(KeptOfRows kept) const {
+  return StageSplitter(fusion_, analysis_, kept).mostBitsKept();
+}
+
 // Elements of a row for which a thread has registers: as many as the usual ones with three values
 // each [hand].
 int64_t ReductionChooser::keptElements() const {
-  const auto kept = isCheapToRepeat() ? KeptOfRows::Inputs : KeptOfRows::All;
-  const int64_t bits = StageSplitter(fusion_, analysis_, kept).mostBitsKept();
+  const int64_t bits = bitsKept(isCheapToRepeat() ? KeptOfRows::Inputs : KeptOfRows::All);
   const int64_t most = machine_.elementsOfThread() * 3 * kRegisterBytes * 8;
   return powerOfTwoUpTo(most / std::max<int64_t>(bits, 1));
 }
 
 // Many elements of inputs may take fewer registers than what is computed of them.
 void ReductionChooser::projectLongRow(int64_t elements_of_thread) {
-  const auto bitsOf = [&](KeptOfRows kept) {
-    return StageSplitter(fusion_, analysis_, kept).mostBitsKept();
-  };
   params_->project_persistent_buffers =
       elements_of_thread > elementsOfThread() && isCheapToRepeat() &&
-      (isNarrow() || bitsOf(KeptOfRows::Inputs) < bitsOf(KeptOfRows::All));
+      (isNarrow() || bitsKept(KeptOfRows::Inputs) < bitsKept(KeptOfRows::All));
 }
 
 // `vectors`: of a row in one block.

@@ -7,6 +7,7 @@
 #include <scheduler/outer_persistent.h>
 #include <scheduler/reduction.h>
 #include <scheduler/row_groups.h>
+#include <scheduler/stage_splitter.h>
 
 #include <memory>
 #include <string>
@@ -121,6 +122,8 @@ class ReductionChooser {
   bool readsUnaligned(int64_t cluster) const;
   int64_t usualElements(int64_t cluster) const;
   void halveVectors();
+  int64_t bitsKept(KeptOfRows kept) const;
+  int64_t keptElements() const;
   void projectLongRow(int64_t elements_of_thread);
   bool isCheapToRepeat() const;
   bool stageRows();
@@ -142,7 +145,6 @@ class ReductionChooser {
   bool isExchanged(size_t position) const;
 
   // --- aligned rows ---
-  int64_t keptElements() const;
   int64_t busyThreadsOf(int64_t vectors, int64_t threads) const;
   bool shareAlignedRow();
   int64_t mostAlignedVectors() const;

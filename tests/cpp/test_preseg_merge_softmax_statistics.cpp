@@ -2,6 +2,8 @@
 // The maximum and the sum of exponentials of a softmax are one pass.
 #include "preseg_for_test.h"
 
+#include <preseg_passes/rewriter.h>
+
 #include <limits>
 
 namespace nvfuser::test {
@@ -10,9 +12,6 @@ class MergeSoftmaxStatistics : public PresegTest {
  protected:
   TensorView* exponentials(TensorView* x) {
     return exp(sub(x, broadcast(max(x, {1}), {false, true})));
-  }
-  static Val* number(double value) {
-    return IrBuilder::create<Val>(value, DataType::Float);
   }
   static constexpr double inf = std::numeric_limits<double>::infinity();
 };
@@ -65,7 +64,9 @@ outputs: t8
 TEST_F(MergeSoftmaxStatistics, ALogarithmOfASumSubtractsZeroWhereTheMaximumIsInfinite) {
   TensorView* x = input({4, 8});
   TensorView* largest = max(x, {1});
-  TensorView* base = where(eq(abs(largest), number(inf)), number(0.0), largest)->as<TensorView>();
+  TensorView* base = where(eq(abs(largest), constantOf(inf, DataType::Float)),
+                           constantOf(0.0, DataType::Float), largest)
+                         ->as<TensorView>();
   TensorView* total = sum(exp(sub(x, broadcast(base, {false, true}))), {1});
   fusion_.addOutput(add(log(total), base));
   mergeSoftmaxStatistics(&fusion_, std::nullopt);

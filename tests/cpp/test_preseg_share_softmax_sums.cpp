@@ -3,6 +3,7 @@
 #include "preseg_for_test.h"
 
 #include <preseg_passes/canonical_form.h>
+#include <preseg_passes/rewriter.h>
 
 #include <limits>
 
@@ -13,14 +14,12 @@ class ShareSoftmaxSums : public PresegTest {
   void SetUp() override {
     x_ = input({4, 8});
     max_ = max(x_, {1});
-    Val* infinity = number(std::numeric_limits<double>::infinity());
-    base_ = where(eq(abs(max_), infinity), number(0.0), max_)->as<TensorView>();
+    Val* infinity = constantOf(std::numeric_limits<double>::infinity(), DataType::Float);
+    base_ =
+        where(eq(abs(max_), infinity), constantOf(0.0, DataType::Float), max_)->as<TensorView>();
   }
   TensorView* exponentials(TensorView* base) {
     return exp(sub(x_, broadcast(base, {false, true})));
-  }
-  static Val* number(double value) {
-    return IrBuilder::create<Val>(value, DataType::Float);
   }
   TensorView* x_ = nullptr;
   TensorView* max_ = nullptr;
