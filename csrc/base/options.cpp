@@ -105,6 +105,7 @@ constexpr std::array<OptionRow, size_t(DisableOption::EndOfOptions)> kDisableRow
      {"simplify_identities"},
      {"compute_before_broadcasts"},
      {"simplify_powers"},
+     {"simplify_hyperbolics"},
      {"share_common_expressions"},
      {"share_sums"},
      {"group_attention_heads"},

@@ -95,6 +95,7 @@ enum class DisableOption : uint8_t {
   SimplifyIdentities,
   ComputeBeforeBroadcasts,
   SimplifyPowers,
+  SimplifyHyperbolics,
   ShareCommonExpressions,
   ShareSums,
   GroupAttentionHeads,

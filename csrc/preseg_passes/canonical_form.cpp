@@ -29,6 +29,7 @@ void makeCanonical(Fusion* fusion) {
   unless(DisableOption::ComputeBeforeBroadcasts, "compute before broadcasts",
          computeBeforeBroadcasts);
   unless(DisableOption::SimplifyPowers, "simplify powers", simplifyPowers);
+  unless(DisableOption::SimplifyHyperbolics, "simplify hyperbolics", simplifyHyperbolics);
   // What was moved and rewritten may be equal now, or undo itself. Identities share on their way.
   if (isOptionDisabled(DisableOption::SimplifyIdentities)) {
     unless(DisableOption::ShareCommonExpressions, "share common expressions",

@@ -49,6 +49,9 @@ void computeBeforeBroadcasts(Fusion* fusion);
 // shorter ones.
 void simplifyPowers(Fusion* fusion);
 
+// Hyperbolic tangents that gates are made of are sigmoids.
+void simplifyHyperbolics(Fusion* fusion);
+
 // Equal operations on equal operands are one. Random numbers are never equal.
 void shareCommonExpressions(Fusion* fusion);
 

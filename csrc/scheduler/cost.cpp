@@ -108,7 +108,8 @@ double microsecondsOfStream(const Tile& tile, const Traffic& traffic, int64_t at
                        (sms * static_cast<double>(machine.schedulers_per_sm));
   const double busy =
       tile.instructions * std::max(warps, machine.dependent_cycles) / machine.cycles_per_us;
-  return memory / share * slower + last + machine.exposed_share * busy;
+  const double lines = tile.lines * static_cast<double>(tile.blocks) / sms / machine.cycles_per_us;
+  return memory / share * slower + last + machine.exposed_share * (busy + lines);
 }
 
 } // namespace

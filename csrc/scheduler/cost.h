@@ -33,6 +33,8 @@ struct Tile {
   // Bytes that a block reads of it before it waits, and that lie next to each other in memory.
   double requested_bytes = 0;
   int64_t run_bytes = 128;
+  // Lines that the accesses of its warps touch, of which an SM delivers one in a cycle.
+  double lines = 0;
   // So often one after the other, with so many instructions of a thread in all.
   int64_t iterations = 1;
   double instructions = 0;

@@ -52,6 +52,11 @@ ContiguousRun runAlongTerms(const PointwiseAnalysis& analysis, const TensorVersi
 bool isVectorizable(const PointwiseAnalysis& analysis, const TensorVersion& version,
                     std::span<const int64_t> axes);
 
+// pointwise_vectors.cpp
+
+// The input whose memory a scatter writes; null for any other tensor.
+const TensorView* updatedByStore(const TensorView* tv);
+
 // At the shapes at hand, vectors of `width` elements along the axes are whole and aligned.
 bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
                    std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info);

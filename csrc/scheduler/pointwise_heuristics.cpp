@@ -9,6 +9,7 @@
 #include <base/integer_math.h>
 #include <ir/logical_map.h>
 #include <scheduler/access_width.h>
+#include <scheduler/cost.h>
 
 #include <algorithm>
 #include <bit>
@@ -40,17 +41,6 @@ struct Tensor {
   int64_t elements = 1;       // that are accessed, without broadcast repetition
   bool is_output = false;
 };
-
-// The input whose memory a scatter writes; null for any other tensor.
-const TensorView* updatedByStore(const TensorView* tv) {
-  if (tv->definition() == nullptr || tv->definition()->kind() != ExprKind::ScatterStoreOp) {
-    return nullptr;
-  }
-  const std::vector<Val*>& outputs = tv->fusion()->outputs();
-  const auto at =
-      static_cast<size_t>(std::find(outputs.begin(), outputs.end(), tv) - outputs.begin());
-  return tv->fusion()->outputAliases().at(at).input->as<TensorView>();
-}
 
 class Chooser {
  public:
@@ -622,20 +612,54 @@ class Chooser {
     return std::min(powerOfTwoFrom(row), info_.machine().max_threads_per_block);
   }
 
+  // Of blocks along rows of so many vectors: few, or twice as many if an SM could not start as many
+  // blocks of few threads in the time that memory and instructions take.
+  int64_t threadsOfBlock(int64_t rows, int64_t vectors, int64_t unroll) const {
+    const MachineModel& machine = info_.machine();
+    const int64_t few = machine.fewThreads();
+    const auto blocks = static_cast<double>(ceilDiv(rows * vectors, few * unroll));
+    const bool are_many =
+        blocks * machine.block_start / static_cast<double>(machine.sms) > leastMicroseconds();
+    return are_many && vectors >= 2 * few && !info_.wantsAnyExtent() ? machine.usualThreads() : few;
+  }
+
+  double leastMicroseconds() const {
+    const MachineModel& machine = info_.machine();
+    double bytes = 0;
+    std::unordered_set<const TensorView*> counted;
+    for (const Tensor& t : tensors_) {
+      bytes +=
+          counted.insert(t.access.tv).second ? static_cast<double>(t.elements * t.bits) / 8 : 0;
+    }
+    const auto operations = static_cast<double>(fusion_->exprs().size());
+    const double instructions = machine.step_instructions * operations *
+                                static_cast<double>(total_) / static_cast<double>(kWarp);
+    return std::max(bytes / machine.memory_bandwidth,
+                    instructions / (static_cast<double>(machine.sms * machine.schedulers_per_sm) *
+                                    machine.cycles_per_us));
+  }
+
+  // Registers for all the threads that an SM has room for, which wantedUnroll counts on.
+  void countOnRegisters(PointwiseParams& params) const {
+    params.cparams.wanted_registers =
+        registersOfThread(info_.machine().max_threads_per_sm, info_.machine());
+  }
+
   void chooseBlocks1D(PointwiseParams& params) const {
     if (info_.machine().threads_in_loops) {
       params.lparams.bindUnsafe(loopedThreads(total_), ParallelType::TIDx);
       return;
     }
-    const int64_t threads = info_.machine().fewThreads();
     const int64_t vectors = ceilDiv(total_, params.vectorization_factor);
     int64_t unroll = wantedUnroll(params.vectorization_factor);
+    const int64_t threads = threadsOfBlock(1, vectors, unroll);
     while (unroll > 1 && !info_.wantsAnyExtent() &&
            ceilDiv(vectors, threads * unroll) < blocksOfAWave(threads)) {
       unroll /= 2;
     }
     params.unroll_factor_inner = unroll;
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
+    countOnRegisters(params);
   }
 
   // Of dimensions before the break point; the schedule is for at least one element.
@@ -644,10 +668,9 @@ class Chooser {
                            std::multiplies<>());
   }
 
-  // As many threads along the row as leave the fewest idle at its end: of those that leave equally
-  // many the few, then the most.
-  int64_t leastIdle(int64_t vectors) const {
-    const int64_t few = info_.machine().fewThreads();
+  // As many threads along the row, from few to twice as many, as leave the fewest idle at its end:
+  // of those that leave equally many the few, then the most.
+  static int64_t leastIdle(int64_t vectors, int64_t few) {
     const auto idle = [&](int64_t threads) { return roundUp(vectors, threads) - vectors; };
     int64_t best = few;
     for (const int64_t threads : {2 * few, few * 3 / 2, few * 5 / 4}) {
@@ -659,14 +682,18 @@ class Chooser {
   void chooseBlocks2D(PointwiseParams& params) const {
     const int64_t outer = rowsAt(params.break_point);
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
-    const int64_t few = info_.machine().fewThreads();
+    const int64_t wanted = wantedUnroll(params.vectorization_factor);
+    // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
+    const bool shares = sharesAlongRows(params);
+    const int64_t most = std::min(shares ? 2 * wanted : wanted, kMaxUnroll);
+    const int64_t few = threadsOfBlock(outer, vectors, most);
     int64_t threads = powerOfTwoFrom(vectors);
     if (info_.machine().threads_in_loops) {
       threads = loopedThreads(vectors);
     } else if (info_.wantsAnyExtent()) {
       threads = vectors >= few ? few : kWarp; // for all extents
     } else if (vectors >= few) {
-      threads = leastIdle(vectors);
+      threads = leastIdle(vectors, few);
     } else if (outer > 1) {
       threads = vectors; // no thread is idle: several rows share a warp
     }
@@ -678,10 +705,7 @@ class Chooser {
                  : std::min(powerOfTwoFrom(ceilDiv(few, threads)), powerOfTwoFrom(outer));
     }
     const int64_t inner_blocks = ceilDiv(vectors, threads);
-    // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
-    int64_t unroll = info_.machine().threads_in_loops
-                         ? 1
-                         : std::min(2 * wantedUnroll(params.vectorization_factor), kMaxUnroll);
+    int64_t unroll = info_.machine().threads_in_loops ? 1 : most;
     while (unroll > 1 && !info_.wantsAnyExtent() &&
            inner_blocks * ceilDiv(outer, rows * unroll) < blocksOfAWave(threads * rows)) {
       unroll /= 2;
@@ -693,6 +717,21 @@ class Chooser {
       params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
     bindRows(params, ceilDiv(outer, rows * unroll), inner_blocks);
+    if (!info_.machine().threads_in_loops && !shares) {
+      countOnRegisters(params);
+    }
+  }
+
+  // Neighbouring rows read the same of a tensor along them.
+  bool sharesAlongRows(const PointwiseParams& params) const {
+    const auto first = static_cast<size_t>(params.break_point);
+    size_t outer = first;
+    while (outer > 0 && extents_[outer - 1] == 1) {
+      --outer;
+    }
+    return outer > 0 && std::ranges::any_of(tensors_, [&](const Tensor& t) {
+             return !t.has_axis[outer - 1] && hasAny(t, first, extents_.size());
+           });
   }
 
   // Several vectors of a thread, but where that leaves an eighth of the row more threads idle.
@@ -741,41 +780,6 @@ class Chooser {
 };
 
 } // namespace
-
-bool canUseVectors(const PointwiseAnalysis& analysis, const TensorAccess& access,
-                   std::span<const int64_t> axes, int64_t width, SchedulerRuntimeInfo& info) {
-  const TensorView* tv = access.tv;
-  const TensorView* updated = updatedByStore(tv);
-  const TensorView* memory_of = updated == nullptr ? tv : updated;
-  const int64_t bits = width * dataTypeSizeBits(tv->dtype());
-  if (bits > 8 * kVectorBytes || bits % 8 != 0 || info.alignmentOf(memory_of) % (bits / 8) != 0) {
-    return false;
-  }
-  const ContiguousRun run = runAlong(analysis, *access.version, axes);
-  if (run.empty() || !std::all_of(run.multiples.begin(), run.multiples.end(),
-                                  [&](const auto& v) { return info.productOf(v) % width == 0; })) {
-    return false;
-  }
-  // Strides outside of the run must keep the alignment; those inside are products of its extents.
-  const std::vector<int64_t>& strides = info.stridesOf(memory_of);
-  if (strides.empty() && hasGaps(tv)) {
-    return false;
-  }
-  const auto dims = logicalIds(tv);
-  const std::vector<MemoryDim> memory = memoryDims(tv);
-  for (size_t i = 0; i < strides.size(); ++i) {
-    const bool in_run =
-        std::any_of(memory.end() - static_cast<std::ptrdiff_t>(run.digits), memory.end(),
-                    [&](const MemoryDim& dim) { return dim.id == dims[i]; });
-    if (!in_run && info.sizeOf(dims[i]) > 1 && strides[i] % width != 0) {
-      return false;
-    }
-    if (memory.back().id == dims[i] && strides[i] != 1 && info.sizeOf(dims[i]) > 1) {
-      return false;
-    }
-  }
-  return true;
-}
 
 std::unique_ptr<PointwiseParams> chooseParams(const Fusion* fusion,
                                               const PointwiseAnalysis& analysis,

@@ -27,6 +27,7 @@ DISABLED = [
     "simplify_identities",
     "compute_before_broadcasts",
     "simplify_powers",
+    "simplify_hyperbolics",
     "share_common_expressions",
     "share_sums",
     "collect_terms",
@@ -107,6 +108,14 @@ def pow_of(x: float, q: float) -> float:
         return INF
 
 
+def halved(o: Any, x: Any) -> Any:
+    return o.add(o.mul(x, 0.5), 0.5)
+
+
+def squared(o: Any, x: Any) -> Any:
+    return o.mul(x, x)
+
+
 UNARY: dict[str, tuple[Callable[..., Any], Callable[[Tensor], Tensor], float]] = {
     "1/sqrt": (lambda o, x: o.reciprocal(o.sqrt(x)), lambda x: 1 / x.sqrt(), 3),
     "1/rsqrt": (lambda o, x: o.reciprocal(o.rsqrt(x)), lambda x: 1 / (1 / x.sqrt()), 3),
@@ -114,6 +123,10 @@ UNARY: dict[str, tuple[Callable[..., Any], Callable[[Tensor], Tensor], float]] =
     "sqrt(x*x)": (lambda o, x: o.sqrt(o.mul(x, x)), lambda x: (x * x).sqrt(), 1),
     "rsqrt(x*x)": (lambda o, x: o.rsqrt(o.mul(x, x)), lambda x: 1 / (x * x).sqrt(), 3),
     "1/cosh^2": (lambda o, x: o.pow(o.cosh(x), -2.0), lambda x: torch.cosh(x) ** -2, 8),
+    "1+tanh": (lambda o, x: o.add(o.tanh(x), 1.0), lambda x: 2 * torch.sigmoid(2 * x), 8),
+    "1-tanh": (lambda o, x: o.sub(1.0, o.tanh(x)), lambda x: 2 * torch.sigmoid(-2 * x), 8),
+    "tanh/2+1/2": (lambda o, x: halved(o, o.tanh(x)), lambda x: torch.sigmoid(2 * x), 8),
+    "1-tanh^2": (lambda o, x: o.sub(1.0, squared(o, o.tanh(x))), lambda x: x.cosh() ** -2, 8),
     "exp2(x*log2(e))": (lambda o, x: o.exp2(o.mul(x, LOG2_E)), torch.exp, 3),
     "2**x": (lambda o, x: o.pow(2.0, x), torch.exp2, 3),
     "(1/16)**x": (lambda o, x: o.pow(0.0625, x), lambda x: torch.exp2(-4 * x), 3),

@@ -119,19 +119,19 @@ NVF_FN float silu(float x) {
 namespace nvf::approx {
 NVF_FN float tanh(float x) {
   const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
-  const float result = 1.0f - 2.0f * nvf::fastReciprocal(exponential + 1.0f);
+  const float result = ::fmaf(-2.0f, nvf::fastReciprocal(exponential + 1.0f), 1.0f);
   return ::fabsf(x) < 0.0078125f ? x : result;
 }
 } // namespace nvf::approx
 
 //@ piece nvf::approx::sech2
-// 4 r (1 - r) with r = 1 / (exp(2x) + 1), which a tanh of the same number has too; 1 - r is exp(2x)
-// r where r is near 1. About as exact as exp.
+// 4 s (1 - s) with s = sigmoid(2x), which is computed once where both are needed; 1 - s is exp(-2x)
+// s where s is near 1. About as exact as exp.
 namespace nvf::approx {
 NVF_FN float sech2(float x) {
-  const float exponential = nvf::approx::exp2(x * 2.8853900817779268f);
-  const float part = nvf::fastReciprocal(exponential + 1.0f);
-  return 4.0f * part * (x < 0.0f ? exponential * part : 1.0f - part);
+  const float exponential = nvf::approx::exp(-(2.0f * x));
+  const float part = nvf::fastReciprocal(1.0f + exponential);
+  return 4.0f * part * (x > 0.0f ? exponential * part : 1.0f - part);
 }
 } // namespace nvf::approx
 

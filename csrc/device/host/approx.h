@@ -97,9 +97,9 @@ NVF_FN float tanh(float x) {
 // The formula of cuda/approx.h.
 namespace nvf::approx {
 NVF_FN float sech2(float x) {
-  const float exponential = nvf::approx::exp2(x * 2.88539008f);
-  const float part = 1.0f / (exponential + 1.0f);
-  return 4.0f * part * (x < 0.0f ? exponential * part : 1.0f - part);
+  const float exponential = nvf::approx::exp2(2.0f * x * -1.44269504f);
+  const float part = 1.0f / (1.0f + exponential);
+  return 4.0f * part * (x > 0.0f ? exponential * part : 1.0f - part);
 }
 } // namespace nvf::approx
 
