@@ -81,7 +81,7 @@ class Sample:
             chosen = {r["segment_id"]: r["chosen"] for r in fd.fec._segment_reports(inputs)}
             edited = {i: p._with(dict(self.changes)) for i, p in chosen.items() if p is not None}
             fd.fec._set_params(edited)
-        results = fd.execute(inputs)
+        results = [*fd.execute(inputs), *(inputs[i] for i in self.case.updates)]
         if device.type == "cuda":
             torch.cuda.synchronize()
         for result, reference in zip(results, references, strict=True):
@@ -182,6 +182,18 @@ SAMPLES = [
     Sample(
         "staged_weights", small("layernorm_fwd", (300, 8192)), ("CacheOp::AllLevels",), capability=8
     ),
+    Sample("softmax_terms", small("cross_entropy_fwd", (33, 5000)), ("SoftmaxTerm", "blockReduce")),
+    Sample(
+        "softmax_over_grid",
+        small("cross_entropy_fwd", (1, 60000)),
+        ("nvf::SoftmaxTerm", "nvf::gridReduce"),
+    ),
+    Sample(
+        "batch_norm",
+        small("batchnorm_channels_last", (8, 64, 7, 9)),
+        ("nvfuser_outer_persistent", "nvf::blockReduce"),
+    ),
+    Sample("copied_ahead", small("layernorm_bwd", (3000, 1000)), ("nvf::waitForCopies",), 8),
     Sample("columns_over_grid", small("reduce_outer", (60000, 130)), ("nvf::gridReduce",)),
     Columns("columns_in_block", 1, False, "nvf::blockReduce"),
     Columns("columns_in_cluster", 4, False, "nvf::clusterReduce", capability=9),

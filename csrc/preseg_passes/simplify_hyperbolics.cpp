@@ -39,7 +39,7 @@ class HyperbolicSimplifier : public Rewriter {
   TensorView* simpler(const ElementwiseOp* op) {
     switch (op->op()) {
       case OpType::Tanh:
-        if (isOnlyGate(op->out())) {
+        if (isFloatingPoint(op->in(0)->dtype()) && isOnlyGate(op->out())) {
           gates_.insert(op->out());
         }
         return nullptr;

@@ -639,12 +639,6 @@ class Chooser {
                                     machine.cycles_per_us));
   }
 
-  // Registers for all the threads that an SM has room for, which wantedUnroll counts on.
-  void countOnRegisters(PointwiseParams& params) const {
-    params.cparams.wanted_registers =
-        registersOfThread(info_.machine().max_threads_per_sm, info_.machine());
-  }
-
   void chooseBlocks1D(PointwiseParams& params) const {
     if (info_.machine().threads_in_loops) {
       params.lparams.bindUnsafe(loopedThreads(total_), ParallelType::TIDx);
@@ -659,7 +653,6 @@ class Chooser {
     }
     params.unroll_factor_inner = unroll;
     params.lparams.bindUnsafe(threads, ParallelType::TIDx);
-    countOnRegisters(params);
   }
 
   // Of dimensions before the break point; the schedule is for at least one element.
@@ -685,7 +678,7 @@ class Chooser {
     const int64_t wanted = wantedUnroll(params.vectorization_factor);
     // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
     const bool shares = sharesAlongRows(params);
-    const int64_t most = std::min(shares ? 2 * wanted : wanted, kMaxUnroll);
+    const int64_t most = std::min(shares || wanted == 1 ? 2 * wanted : wanted, kMaxUnroll);
     const int64_t few = threadsOfBlock(outer, vectors, most);
     int64_t threads = powerOfTwoFrom(vectors);
     if (info_.machine().threads_in_loops) {
@@ -717,8 +710,10 @@ class Chooser {
       params.lparams.bindUnsafe(rows, ParallelType::TIDy);
     }
     bindRows(params, ceilDiv(outer, rows * unroll), inner_blocks);
+    // wantedUnroll counts on all threads that an SM has room for.
     if (!info_.machine().threads_in_loops && !shares) {
-      countOnRegisters(params);
+      params.cparams.wanted_registers =
+          registersOfThread(info_.machine().max_threads_per_sm, info_.machine());
     }
   }
 

@@ -317,3 +317,17 @@ def test_random_numbers_are_not_shared() -> None:
         fd.add_output(fd.ops.sub(first, second))
     (difference,) = fd.execute([], device=DEVICE)
     assert bool((difference != 0).any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.double, torch.int64])
+def test_gates_of_other_types(dtype: torch.dtype) -> None:
+    """A gelu by tanh, and its gate alone, of what is not cast before."""
+    x = torch.arange(-12, 13, device=DEVICE).to(dtype)
+    with FusionDefinition() as fd:
+        tv, numbers = fd.from_pytorch(x), Numbers(fd)
+        t = fd.ops.tanh(numbers.mul(tv, 0.75))
+        fd.add_output(fd.ops.mul(tv, halved(numbers, t)))
+        fd.add_output(halved(numbers, fd.ops.tanh(tv)))
+    gelu, gate = fd.execute([x])
+    torch.testing.assert_close(gelu.double(), x * torch.sigmoid(1.5 * x.double()), rtol=1e-5, atol=0)
+    torch.testing.assert_close(gate.double(), torch.sigmoid(2 * x.double()), rtol=1e-5, atol=0)
