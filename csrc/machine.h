@@ -99,7 +99,7 @@ struct MachineModel {
   double cluster_block_slower = 0.0125; // and that much more for a block of a cluster [columns]
   double iteration_wait = 1;  // us, of persistent blocks, at the barriers of each iteration [rows]
   double issue_cycles = 2.67; // of an instruction of a warp, of a scheduler that has few [rows]
-  double block_start = 0.09;   // us, until an SM starts the next block; of empty ones 0.085 [stream]
+  double block_start = 0.09;  // us, until an SM starts the next block; of empty ones 0.085 [stream]
   // Of blocks that wait for nothing but memory.
   double crowded_slower = 0.02;     // factor of memory's time, for twice the wanted bytes [stream]
   int64_t streaming_registers = 32; // of a thread, beside what it has loaded [choices]

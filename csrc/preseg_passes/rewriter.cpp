@@ -131,6 +131,25 @@ Val* Rewriter::make(OpType op, DataType dtype, const std::vector<Val*>& operands
   return current(out);
 }
 
+void ElementwiseRewriter::rewrite(Expr* e) {
+  const auto* op = tryAs<ElementwiseOp>(e);
+  if (op == nullptr || !op->out()->isTensor()) {
+    return;
+  }
+  out_ = op->out()->as<TensorView>();
+  TensorView* const out = out_;
+  if (TensorView* by = simpler(op)) {
+    replace(out, by);
+  }
+}
+
+TensorView* ElementwiseRewriter::made(OpType op, const std::vector<Val*>& operands) {
+  TensorView* const of = out_;
+  auto* result = make(op, of->dtype(), operands, of)->as<TensorView>();
+  out_ = of;
+  return result;
+}
+
 const ElementwiseOp* definedBy(const Val* v, OpType op) {
   if (!v->isTensor() || v->definition() == nullptr ||
       v->definition()->kind() != ExprKind::ElementwiseOp) {

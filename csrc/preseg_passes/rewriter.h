@@ -51,6 +51,21 @@ class Rewriter {
   CommonExpressions common_;
 };
 
+// Rewrites operations on elements one by one.
+class ElementwiseRewriter : public Rewriter {
+ public:
+  using Rewriter::Rewriter;
+
+ protected:
+  // What is computed in the place of its result; null if it stays.
+  virtual TensorView* simpler(const ElementwiseOp* op) = 0;
+  void rewrite(Expr* e) override;
+  // An operation of the type of what is simplified.
+  TensorView* made(OpType op, const std::vector<Val*>& operands);
+
+  TensorView* out_ = nullptr; // of the operation that is simplified
+};
+
 // The tensor's definition if it is this operation, else null.
 const ElementwiseOp* definedBy(const Val* v, OpType op);
 // The value of a real constant.

@@ -18,25 +18,16 @@ namespace nvfuser {
 
 namespace {
 
-class HyperbolicSimplifier : public Rewriter {
+class HyperbolicSimplifier : public ElementwiseRewriter {
  public:
-  using Rewriter::Rewriter;
+  using ElementwiseRewriter::ElementwiseRewriter;
 
  private:
-  void rewrite(Expr* e) override {
-    const auto* op = tryAs<ElementwiseOp>(e);
-    if (op == nullptr || !op->out()->isTensor() ||
-        (op->out()->dtype() != DataType::Float && op->out()->dtype() != DataType::Double)) {
-      return;
+  TensorView* simpler(const ElementwiseOp* op) override {
+    const DataType type = op->out()->dtype();
+    if (type != DataType::Float && type != DataType::Double) {
+      return nullptr;
     }
-    out_ = op->out()->as<TensorView>();
-    TensorView* const out = out_;
-    if (TensorView* by = simpler(op)) {
-      replace(out, by);
-    }
-  }
-
-  TensorView* simpler(const ElementwiseOp* op) {
     switch (op->op()) {
       case OpType::Tanh:
         if (isFloatingPoint(op->in(0)->dtype()) && isOnlyGate(op->out())) {
@@ -51,13 +42,6 @@ class HyperbolicSimplifier : public Rewriter {
       default:
         return nullptr;
     }
-  }
-
-  TensorView* made(OpType op, const std::vector<Val*>& operands) {
-    TensorView* const of = out_;
-    auto* result = make(op, of->dtype(), operands, of)->as<TensorView>();
-    out_ = of;
-    return result;
   }
 
   // ---- what reads a tangent
@@ -90,8 +74,8 @@ class HyperbolicSimplifier : public Rewriter {
       return true;
     }
     const auto* product = tryAs<ElementwiseOp>(use);
-    const auto split = product == nullptr || product->op() != OpType::Mul ? std::nullopt
-                                                                          : splitConstant(product);
+    const auto split =
+        product == nullptr || product->op() != OpType::Mul ? std::nullopt : splitConstant(product);
     return split.has_value() && isReadOnlyBy(product->out(), [&](const Expr* sum) {
              return fits(sum, product->out(), split->constant);
            });
@@ -196,14 +180,14 @@ class HyperbolicSimplifier : public Rewriter {
     const auto isSigmoid = [](const std::optional<WithConstant>& v) {
       return v.has_value() && definedBy(v->other, OpType::Sigmoid) != nullptr;
     };
-    const double all = scale * (a.has_value() ? a->constant : 1) * (b.has_value() ? b->constant : 1);
+    const double all =
+        scale * (a.has_value() ? a->constant : 1) * (b.has_value() ? b->constant : 1);
     return (isSigmoid(a) || isSigmoid(b)) && all == 1
-               ? made(OpType::Mul, {a.has_value() ? a->other : op->in(0),
-                                    b.has_value() ? b->other : op->in(1)})
+               ? made(OpType::Mul,
+                      {a.has_value() ? a->other : op->in(0), b.has_value() ? b->other : op->in(1)})
                : nullptr;
   }
 
-  TensorView* out_ = nullptr;               // of the operation that is simplified
   std::unordered_set<const Val*> gates_; // tangents that nothing else reads
 };
 

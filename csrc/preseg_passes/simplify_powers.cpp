@@ -32,25 +32,17 @@ namespace {
 constexpr double kLargestExponent = 8;
 constexpr double kLeastExponent = -4;
 
-class PowerSimplifier : public Rewriter {
+class PowerSimplifier : public ElementwiseRewriter {
  public:
-  using Rewriter::Rewriter;
+  using ElementwiseRewriter::ElementwiseRewriter;
 
  private:
   void rewrite(Expr* e) override {
     unsigned_.visit(e);
-    if (e->kind() != ExprKind::ElementwiseOp || !e->output(0)->isTensor()) {
-      return;
-    }
-    const auto* op = static_cast<const ElementwiseOp*>(e);
-    out_ = op->out()->as<TensorView>();
-    TensorView* const out = out_;
-    if (TensorView* by = simpler(op)) {
-      replace(out, by);
-    }
+    ElementwiseRewriter::rewrite(e);
   }
 
-  TensorView* simpler(const ElementwiseOp* op) {
+  TensorView* simpler(const ElementwiseOp* op) override {
     if (op->op() == OpType::Pow) {
       return powerOf(op);
     }
@@ -76,14 +68,6 @@ class PowerSimplifier : public Rewriter {
       default:
         return nullptr;
     }
-  }
-
-  // An operation of the type of what is simplified.
-  TensorView* made(OpType op, const std::vector<Val*>& operands) {
-    TensorView* const of = out_;
-    auto* result = make(op, of->dtype(), operands, of)->as<TensorView>();
-    out_ = of;
-    return result;
   }
 
   static const ElementwiseOp* quotientBefore(const Val* v) {
@@ -371,7 +355,6 @@ class PowerSimplifier : public Rewriter {
     return result;
   }
 
-  TensorView* out_ = nullptr; // of the operation that is simplified
   Unsigned unsigned_;
 };
 

@@ -676,7 +676,8 @@ class Chooser {
     const int64_t outer = rowsAt(params.break_point);
     const int64_t vectors = ceilDiv(total_ / outer, params.vectorization_factor);
     const int64_t wanted = wantedUnroll(params.vectorization_factor);
-    // What lacks the outer dimensions is loaded, converted and indexed once for all rows.
+    // What lacks the outer dimensions is loaded, converted and indexed once for all rows. Beside
+    // that, of one row alone a thread would do too little.
     const bool shares = sharesAlongRows(params);
     const int64_t most = std::min(shares || wanted == 1 ? 2 * wanted : wanted, kMaxUnroll);
     const int64_t few = threadsOfBlock(outer, vectors, most);

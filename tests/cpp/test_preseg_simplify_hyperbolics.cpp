@@ -35,7 +35,8 @@ outputs: t2
 TEST_F(SimplifyHyperbolics, AGateThatIsHalvedAfterAProduct) {
   TensorView* x = input({4});
   TensorView* y = input({4});
-  EXPECT_EQ(simplified({mul(mul(x, add(constant(1), tanh(y))), constant(0.5))}), R"(t0 float32[i4] = mul(x1, float(2))
+  EXPECT_EQ(simplified({mul(mul(x, add(constant(1), tanh(y))), constant(0.5))}),
+            R"(t0 float32[i4] = mul(x1, float(2))
 t1 float32[i4] = sigmoid(t0)
 t2 float32[i4] = mul(x0, t1)
 outputs: t2
@@ -45,7 +46,8 @@ outputs: t2
 // A constant factor of the argument takes the 2.
 TEST_F(SimplifyHyperbolics, AHalfThatIsAddedToTheHalf) {
   TensorView* y = mul(input({4}), constant(0.75));
-  EXPECT_EQ(simplified({add(mul(tanh(y), constant(0.5)), constant(0.5))}), R"(t0 float32[i4] = mul(x0, float(1.5))
+  EXPECT_EQ(simplified({add(mul(tanh(y), constant(0.5)), constant(0.5))}),
+            R"(t0 float32[i4] = mul(x0, float(1.5))
 t1 float32[i4] = sigmoid(t0)
 outputs: t1
 )");
@@ -53,7 +55,8 @@ outputs: t1
 
 TEST_F(SimplifyHyperbolics, ASigmoidOfAHalf) {
   TensorView* y = mul(input({4}), constant(0.5));
-  EXPECT_EQ(simplified({add(mul(tanh(y), constant(0.5)), constant(0.5))}), R"(t0 float32[i4] = sigmoid(x0)
+  EXPECT_EQ(simplified({add(mul(tanh(y), constant(0.5)), constant(0.5))}),
+            R"(t0 float32[i4] = sigmoid(x0)
 outputs: t0
 )");
 }
@@ -70,7 +73,8 @@ outputs: t3
 // The gradient reads the same exponential.
 TEST_F(SimplifyHyperbolics, AGateAndItsSlope) {
   TensorView* t = tanh(mul(input({4}), constant(0.75)));
-  EXPECT_EQ(simplified({add(t, constant(1)), sub(constant(1), mul(t, t))}), R"(t0 float32[i4] = mul(x0, double(0.75))
+  EXPECT_EQ(simplified({add(t, constant(1)), sub(constant(1), mul(t, t))}),
+            R"(t0 float32[i4] = mul(x0, double(0.75))
 t1 float32[i4] = mul(t0, float(2))
 t2 float32[i4] = sigmoid(t1)
 t3 float32[i4] = mul(t2, float(2))
@@ -81,7 +85,8 @@ outputs: t3 t4
 
 TEST_F(SimplifyHyperbolics, TheSlopeTimesAConstant) {
   TensorView* t = tanh(input({4}));
-  EXPECT_EQ(simplified({sub(constant(0.5), mul(mul(t, t), constant(0.5)))}), R"(t0 float32[i4] = sech2(x0)
+  EXPECT_EQ(simplified({sub(constant(0.5), mul(mul(t, t), constant(0.5)))}),
+            R"(t0 float32[i4] = sech2(x0)
 t1 float32[i4] = mul(t0, float(0.5))
 outputs: t1
 )");
@@ -108,7 +113,8 @@ outputs: t2
 TEST_F(SimplifyHyperbolics, OtherScalesStay) {
   TensorView* x = input({4});
   TensorView* y = input({4});
-  EXPECT_EQ(simplified({mul(mul(x, constant(0.25)), add(tanh(y), constant(1)))}), R"(t0 float32[i4] = mul(x0, double(0.25))
+  EXPECT_EQ(simplified({mul(mul(x, constant(0.25)), add(tanh(y), constant(1)))}),
+            R"(t0 float32[i4] = mul(x0, double(0.25))
 t1 float32[i4] = mul(x1, float(2))
 t2 float32[i4] = sigmoid(t1)
 t3 float32[i4] = mul(t2, float(2))

@@ -329,5 +329,7 @@ def test_gates_of_other_types(dtype: torch.dtype) -> None:
         fd.add_output(fd.ops.mul(tv, halved(numbers, t)))
         fd.add_output(halved(numbers, fd.ops.tanh(tv)))
     gelu, gate = fd.execute([x])
-    torch.testing.assert_close(gelu.double(), x * torch.sigmoid(1.5 * x.double()), rtol=1e-5, atol=0)
+    torch.testing.assert_close(
+        gelu.double(), x * torch.sigmoid(1.5 * x.double()), rtol=1e-5, atol=0
+    )
     torch.testing.assert_close(gate.double(), torch.sigmoid(2 * x.double()), rtol=1e-5, atol=0)
