@@ -32,8 +32,8 @@ class PointwiseParams : public ListedParams<PointwiseParams> {
   bool flip_grid_binding = false;
   // Elements of a vector; 1 for none.
   int64_t vectorization_factor = 1;
-  // 2-D: rows are scheduled from the vector that their first element is in (Align in ir/exprs.h),
-  // as their length is no multiple of one.
+  // 2-D: rows are scheduled from the vector that their first element is in (Align in
+  // ir/domain_exprs.h), as their length is no multiple of one.
   bool align_rows = false;
   int64_t unroll_factor_inner = 1;
   int64_t unroll_factor_outer = 1;

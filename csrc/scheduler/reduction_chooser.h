@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Choosing parameters of reductions and normalizations for given shapes: one object for a fusion
 // and its shapes. What reductions of rows and of columns get is in reduction_heuristics.cpp, what
-// keeps rows or columns on chip in persistent_heuristics.cpp; both use what comes first.
+// keeps rows or columns on chip in persistent_heuristics.cpp, and what is copied to shared memory
+// for that in staging_heuristics.cpp; all use what comes first.
 #pragma once
 
 #include <scheduler/outer_persistent.h>
@@ -16,6 +17,8 @@ namespace nvfuser::reduction {
 
 // Sources of numbers: see machine.h; [widths] is docs/measurements/dynamic_widths.md.
 
+// Bytes of the weights that all rows share, for an element: more leave no registers for the row.
+inline constexpr double kFewWeights = 2;
 // Elements of a vector that is not worth halving [hand].
 inline constexpr int64_t kFewElements = 4;
 // Rows that are on their way by bulk copies, the one in use included [hand].
