@@ -160,7 +160,7 @@ class HyperbolicSimplifier : public ElementwiseRewriter {
     return is_power ? split : std::nullopt;
   }
 
-  // (x * 1/2) * (s * 2), and 1/2 * (x * (s * 2)), of a sigmoid s that was made here.
+  // (x * 1/2) * (s * 2), and 1/2 * (x * (s * 2)), of a sigmoid s.
   TensorView* withoutScales(const ElementwiseOp* op) {
     const auto outer = splitConstant(op);
     if (!outer.has_value()) {

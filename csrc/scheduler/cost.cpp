@@ -19,6 +19,14 @@ int64_t registersHolding(int64_t bytes, const MachineModel& machine) {
   return std::min(roundUp(wanted, machine.register_unit), machine.max_registers_per_thread);
 }
 
+double linesOfWarp(int64_t threads, double bytes, double row, const MachineModel& machine) {
+  const double accesses = std::max(bytes / kVectorBytes, 1.0);
+  const auto line = static_cast<double>(machine.line_bytes);
+  const auto in_row = static_cast<double>(std::min(threads, kWarp));
+  const double run = in_row * bytes / accesses / line;
+  return accesses * kWarp / in_row * std::max(run, std::min(row / accesses / line, 1.0));
+}
+
 double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine) {
   return machine.start_instructions +
          machine.step_instructions * static_cast<double>(accesses + elements);

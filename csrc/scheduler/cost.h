@@ -54,6 +54,9 @@ struct Traffic {
   double written = 0;
 };
 
+// Lines that a warp touches for a vector of each of its threads, `bytes` of all inputs: `threads`
+// of them have neighbouring ones of the same row of `row` bytes.
+double linesOfWarp(int64_t threads, double bytes, double row, const MachineModel& machine);
 // Registers of a thread that keeps so many, beside those that everything else takes, and a unit
 // more than can be counted.
 int64_t registersBeside(int64_t kept, const MachineModel& machine);

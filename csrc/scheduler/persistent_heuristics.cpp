@@ -3,10 +3,8 @@
 // the results.
 #include <base/error.h>
 #include <base/integer_math.h>
-#include <ir/logical_map.h>
 #include <ir/visitor.h>
 #include <preseg_passes/column_reductions.h>
-#include <scheduler/access_width.h>
 #include <scheduler/assumed_extents.h>
 #include <scheduler/reduction_chooser.h>
 #include <scheduler/stage_splitter.h>

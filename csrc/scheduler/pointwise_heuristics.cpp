@@ -617,10 +617,12 @@ class Chooser {
   int64_t threadsOfBlock(int64_t rows, int64_t vectors, int64_t unroll) const {
     const MachineModel& machine = info_.machine();
     const int64_t few = machine.fewThreads();
+    if (vectors < machine.usualThreads() || info_.wantsAnyExtent()) {
+      return few;
+    }
     const auto blocks = static_cast<double>(ceilDiv(rows * vectors, few * unroll));
-    const bool are_many =
-        blocks * machine.block_start / static_cast<double>(machine.sms) > leastMicroseconds();
-    return are_many && vectors >= 2 * few && !info_.wantsAnyExtent() ? machine.usualThreads() : few;
+    const double starting = blocks * machine.block_start / static_cast<double>(machine.sms);
+    return starting > leastMicroseconds() ? machine.usualThreads() : few;
   }
 
   double leastMicroseconds() const {

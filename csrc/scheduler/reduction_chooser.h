@@ -66,7 +66,6 @@ class ReductionChooser {
   int64_t vectorsAtOnce(int64_t vectors, int64_t threads) const;
   bool looksUp() const;
   int64_t fastestThreads(int64_t vectors) const;
-  double linesOfWarp(int64_t threads, double bytes, double row) const;
   int64_t rowsOfBlock(int64_t threads_x) const;
   void bindRows(int64_t threads_x);
   void bindAnyRows(int64_t most_threads, int64_t most_rows);

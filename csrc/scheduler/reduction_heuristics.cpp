@@ -432,16 +432,6 @@ bool ReductionChooser::looksUp() const {
   });
 }
 
-// Lines that a warp touches for a vector of each of its threads, `bytes` of all inputs: `threads`
-// of them have neighbouring ones of the same row of `row` bytes.
-double ReductionChooser::linesOfWarp(int64_t threads, double bytes, double row) const {
-  const double accesses = std::max(bytes / kVectorBytes, 1.0);
-  const auto line = static_cast<double>(machine_.line_bytes);
-  const auto in_row = static_cast<double>(std::min(threads, kWarp));
-  const double run = in_row * bytes / accesses / line;
-  return accesses * kWarp / in_row * std::max(run, std::min(row / accesses / line, 1.0));
-}
-
 // Of a row of `vectors` vectors: a power of two, as many as have something to do at most.
 int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
   if (isForOneThread(vectors)) {
@@ -473,7 +463,7 @@ int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
     const double of_access = bytes * static_cast<double>(threads);
     tile.run_bytes = static_cast<int64_t>(tile.iterations == 1 ? row : std::min(of_access, row));
     tile.lines = static_cast<double>(ceilDiv(tile.threads, kWarp) * tile.iterations * unroll) *
-                 linesOfWarp(threads, bytes, row);
+                 linesOfWarp(threads, bytes, row, machine_);
     tiles.push_back(tile);
   }
   return int64_t{1} << fastestOf(tiles, {read, 0}, machine_);
