@@ -9,6 +9,7 @@
 #include <transform/cache.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace nvfuser {
 
@@ -24,6 +25,25 @@ bool takesFewInstructions(OpType op) {
       return true;
     default:
       return false;
+  }
+}
+
+StageSplitter::StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, KeptOfRows kept)
+    : fusion_(fusion), analysis_(analysis), kept_(kept) {
+  const std::vector<Expr*> exprs = fusion_->exprs();
+  for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
+    constexpr int kNone = std::numeric_limits<int>::max();
+    int pass = isReduction(*it) ? analysis_.stageOf(*it) : kNone;
+    for (const TensorView* out : tensorOutputs(*it)) {
+      pass = std::min(pass, firstPass(out, kNone));
+    }
+    pass = pass == kNone ? analysis_.stageOf(*it) : pass;
+    for (const TensorView* in : tensorInputs(*it)) {
+      if (in != lookedUpTensor(*it)) {
+        Passes& of = passes_.try_emplace(in, Passes{pass, pass}).first->second;
+        of = {std::min(of.first, pass), std::max(of.last, pass)};
+      }
+    }
   }
 }
 
@@ -178,16 +198,29 @@ TensorView* StageSplitter::versionAt(TensorView* tv, int stage, const Expr* read
 }
 
 // A few instructions cost less than registers that live across a reduction, if what they start
-// from is narrower than what they make.
+// from is narrower than what they make, or is kept for others anyway.
 bool StageSplitter::isCheap(const TensorView* tv) const {
+  if (auto it = is_cheap_.find(tv); it != is_cheap_.end()) {
+    return it->second;
+  }
+  constexpr int kNever = std::numeric_limits<int>::max();
   int ops = 0;
-  const std::optional<int64_t> bits = bitsItStartsFrom(tv, ops);
-  return bits.has_value() && *bits < dataTypeSizeBits(tv->dtype());
+  const auto bits = bitsItStartsFrom(tv, kNever, ops);
+  ops = 0;
+  const bool is_cheap = (bits.has_value() && *bits < dataTypeSizeBits(tv->dtype())) ||
+                        bitsItStartsFrom(tv, lastPass(tv), ops) == 0;
+  return is_cheap_[tv] = is_cheap;
 }
 
-// Bits per element of the row that are read of inputs; nullopt if the tensor is expensive to
-// compute. `ops` counts the operations on the way.
-std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int& ops) const {
+// For something that reads it in that pass or a later one.
+bool StageSplitter::isKeptAnyway(const TensorView* tv, int until) const {
+  return kept_ != KeptOfRows::Everything && isKept(tv) && lastPass(tv) >= until && !isCheap(tv);
+}
+
+// Bits per element of the row that are read of inputs, or kept for nothing else until that pass;
+// nullopt if the tensor is expensive to compute. `ops` counts the operations on the way.
+std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int until,
+                                                       int& ops) const {
   constexpr int kMostCheapOps = 5; // operations [hand, see machine.h]
   const int most_ops = kept_ == KeptOfRows::Everything ? 1 : kMostCheapOps; // a cast
   if (!analysis_.hasReducedDims(tv)) {
@@ -199,8 +232,16 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
     return has_own ? dataTypeSizeBits(tv->dtype()) : 0;
   }
   const Expr* def = tv->definition();
+  std::vector<const TensorView*> others;
+  for (TensorView* in : tensorInputs(def)) {
+    // The definition may read the version of an earlier pass.
+    if (!isKeptAnyway(original(in), until)) {
+      others.push_back(original(in));
+    }
+  }
   if (const auto* op = tryAs<ElementwiseOp>(def)) {
-    if (!takesFewInstructions(op->op()) || ++ops > most_ops) {
+    const bool is_made_anyway = op->op() == OpType::Cast && others.empty(); // others widen it too
+    if (!is_made_anyway && (!takesFewInstructions(op->op()) || ++ops > most_ops)) {
       return std::nullopt;
     }
   } else if (def->kind() != Kind::BroadcastOp && def->kind() != Kind::ExpandOp &&
@@ -208,13 +249,25 @@ std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int
     return std::nullopt;
   }
   int64_t bits = 0;
-  for (TensorView* in : tensorInputs(def)) {
-    // The definition may read the version of an earlier pass.
-    const auto below = bitsItStartsFrom(original(in), ops);
+  for (const TensorView* in : others) {
+    const auto below = bitsItStartsFrom(in, until, ops);
     if (!below.has_value()) {
       return std::nullopt;
     }
     bits += *below;
+  }
+  return bits;
+}
+
+// All loads of the first pass are under way before it uses what they bring.
+int64_t StageSplitter::bitsLoadedFirst() const {
+  int64_t bits = 0;
+  for (const Val* v : fusion_->inputs()) {
+    const auto* tv = tryAs<TensorView>(v);
+    if (tv != nullptr && analysis_.hasWholeRows(tv) && analysis_.differsByRow(tv) &&
+        !analysis_.isOneOfVector(tv) && firstPass(tv, 1) == 0) {
+      bits += dataTypeSizeBits(tv->dtype()) * analysis_.elementsOfPosition(tv);
+    }
   }
   return bits;
 }
@@ -245,7 +298,7 @@ int64_t StageSplitter::mostBitsKept(bool of_inputs) const {
       }
     }
   }
-  int64_t most = 0;
+  int64_t most = of_inputs ? bitsLoadedFirst() : 0;
   for (int end = 0; end < last_stage; ++end) {
     int64_t bits = 0;
     for (const auto& [tv, last] : last_read) {

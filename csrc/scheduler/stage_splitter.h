@@ -29,14 +29,13 @@ enum class KeptOfRows {
   Functions, // of what is computed that which takes many instructions
   Shared,    // inputs that all rows share
   Inputs,    // all else is computed of them again
-  All,       // but what costs a few instructions
+  All,       // but what a few instructions make again
   Everything
 };
 
 class StageSplitter {
  public:
-  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, KeptOfRows kept)
-      : fusion_(fusion), analysis_(analysis), kept_(kept) {}
+  StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, KeptOfRows kept);
 
   void run();
 
@@ -46,8 +45,8 @@ class StageSplitter {
   // What is computed again, with what it was computed as first.
   std::vector<std::pair<TensorView*, TensorView*>> versions() const;
 
-  // Bits for each element of a row that a persistent kernel keeps in registers where it keeps the
-  // most: across the end of a pass; of inputs, or only of what is computed. Before run().
+  // Bits for each element of a row that a persistent kernel has in registers where it has the most:
+  // as its loads return, or across the end of a pass; or only of what is computed. Before run().
   int64_t mostBitsKept(bool of_inputs = true) const;
 
  private:
@@ -80,8 +79,18 @@ class StageSplitter {
     auto it = original_.find(tv);
     return it == original_.end() ? tv : it->second;
   }
+  int64_t bitsLoadedFirst() const;
   bool isCheap(const TensorView* tv) const;
-  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int& ops) const;
+  bool isKeptAnyway(const TensorView* tv, int until) const;
+  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int until, int& ops) const;
+  int firstPass(const TensorView* tv, int otherwise) const {
+    auto it = passes_.find(tv);
+    return it == passes_.end() ? otherwise : it->second.first;
+  }
+  int lastPass(const TensorView* tv) const {
+    auto it = passes_.find(tv);
+    return it == passes_.end() ? -1 : it->second.last;
+  }
 
   Fusion* fusion_;
   const ReductionAnalysis& analysis_;
@@ -93,6 +102,14 @@ class StageSplitter {
     auto operator<=>(const Version&) const = default;
   };
   std::map<Version, TensorView*> versions_;
+  // That read a tensor of the definition, if each of its operations is in the latest pass that it
+  // can be in.
+  struct Passes {
+    int first;
+    int last;
+  };
+  std::unordered_map<const TensorView*, Passes> passes_;
+  mutable std::unordered_map<const TensorView*, bool> is_cheap_; // as far as it was asked
   std::unordered_map<TensorView*, TensorView*> original_; // of caches and recomputed versions
 };
 
