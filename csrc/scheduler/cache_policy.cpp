@@ -10,21 +10,6 @@ namespace nvfuser {
 
 namespace {
 
-// Each element once, without what is only repeated.
-double bytesOf(const std::vector<Val*>& vals, SchedulerRuntimeInfo& info) {
-  double bytes = 0;
-  for (const Val* v : vals) {
-    if (const auto* tv = tryAs<TensorView>(v)) {
-      double own = static_cast<double>(dataTypeSizeBits(tv->dtype())) / 8;
-      for (const IterDomain* id : logicalIds(tv)) {
-        own *= id->isBroadcast() ? 1 : static_cast<double>(info.sizeOf(id));
-      }
-      bytes += own;
-    }
-  }
-  return bytes;
-}
-
 // It computes for long between reading and writing.
 bool drawsRandomNumbers(const Fusion* fusion) {
   return fusion->hasExpr(ExprKind::RngOp);
@@ -44,8 +29,8 @@ bool gainsFromEvictingInputsLast(const Fusion* fusion, SchedulerType type,
   if (!streams) {
     return false;
   }
-  const double read = bytesOf(fusion->inputs(), info);
-  const double written = bytesOf(fusion->outputs(), info);
+  const double read = info.bytesOf(fusion->inputs());
+  const double written = info.bytesOf(fusion->outputs());
   // One kernel for all extents cannot tell: large tensors gain more than small ones lose.
   const bool is_large = read + written >= kCaches * static_cast<double>(info.machine().l2_bytes);
   return written >= kWritten * read && (is_large || info.wantsAnyExtent()) &&
@@ -67,7 +52,7 @@ void evictInputsLast(Fusion* fusion) {
 bool gainsFromStreamingOutputs(const Fusion* fusion, SchedulerRuntimeInfo& info) {
   const MachineModel& machine = info.machine();
   return machine.threads_in_loops &&
-         bytesOf(fusion->inputs(), info) + bytesOf(fusion->outputs(), info) >=
+         info.bytesOf(fusion->inputs()) + info.bytesOf(fusion->outputs()) >=
              static_cast<double>(machine.l2_bytes);
 }
 

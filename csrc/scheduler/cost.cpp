@@ -27,6 +27,10 @@ double linesOfWarp(int64_t threads, double bytes, double row, const MachineModel
   return accesses * kWarp / in_row * std::max(run, std::min(row / accesses / line, 1.0));
 }
 
+double microsecondsOfStarts(int64_t blocks, const MachineModel& machine) {
+  return static_cast<double>(blocks) * machine.block_start / static_cast<double>(machine.sms);
+}
+
 double instructionsOf(int64_t accesses, int64_t elements, const MachineModel& machine) {
   return machine.start_instructions +
          machine.step_instructions * static_cast<double>(accesses + elements);

@@ -57,6 +57,8 @@ struct Traffic {
 // Lines that a warp touches for a vector of each of its threads, `bytes` of all inputs: `threads`
 // of them have neighbouring ones of the same row of `row` bytes.
 double linesOfWarp(int64_t threads, double bytes, double row, const MachineModel& machine);
+// Until so many blocks have started, side by side on all SMs.
+double microsecondsOfStarts(int64_t blocks, const MachineModel& machine);
 // Registers of a thread that keeps so many, beside those that everything else takes, and a unit
 // more than can be counted.
 int64_t registersBeside(int64_t kept, const MachineModel& machine);

@@ -620,8 +620,7 @@ class Chooser {
     if (vectors < machine.usualThreads() || info_.wantsAnyExtent()) {
       return few;
     }
-    const auto blocks = static_cast<double>(ceilDiv(rows * vectors, few * unroll));
-    const double starting = blocks * machine.block_start / static_cast<double>(machine.sms);
+    const double starting = microsecondsOfStarts(ceilDiv(rows * vectors, few * unroll), machine);
     return starting > leastMicroseconds() ? machine.usualThreads() : few;
   }
 

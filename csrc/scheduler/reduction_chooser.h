@@ -65,8 +65,9 @@ class ReductionChooser {
   void shareRows();
   int64_t vectorsAtOnce(int64_t vectors, int64_t threads) const;
   bool looksUp() const;
-  int64_t fastestThreads(int64_t vectors) const;
-  int64_t rowsOfBlock(int64_t threads_x) const;
+  int64_t fastestThreads(int64_t vectors);
+  int64_t rowsOfBlock(int64_t threads_x);
+  bool startsTooMany(int64_t blocks);
   void bindRows(int64_t threads_x);
   void bindAnyRows(int64_t most_threads, int64_t most_rows);
   void chooseInner();

@@ -323,9 +323,21 @@ void ReductionChooser::setInnerVector() {
 }
 
 // Short rows: several, as long as each SM has two blocks.
-int64_t ReductionChooser::rowsOfBlock(int64_t threads_x) const {
-  const int64_t rows = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+int64_t ReductionChooser::rowsOfBlock(int64_t threads_x) {
+  const int64_t few = std::max<int64_t>(machine_.fewThreads() / threads_x, 1);
+  const int64_t rows = threads_x < kWarp && startsTooMany(ceilDiv(kept_, few)) ? 2 * few : few;
   return std::min(rows, powerOfTwoFrom(ceilDiv(kept_, 2 * machine_.sms)));
+}
+
+// So many small blocks do not start as fast as memory would serve them. (Rows of whole warps wait
+// for these: fewer blocks took longer.)
+bool ReductionChooser::startsTooMany(int64_t blocks) {
+  const int64_t at_once = machine_.sms * (machine_.max_threads_per_sm / machine_.fewThreads());
+  if (blocks <= at_once || wantsAnyExtent(/*of_rows=*/true)) {
+    return false;
+  }
+  const double bytes = info_.bytesOf(fusion_->inputs()) + info_.bytesOf(fusion_->outputs());
+  return microsecondsOfStarts(blocks, machine_) > bytes / machine_.memory_bandwidth;
 }
 
 void ReductionChooser::bindRows(int64_t threads_x) {
@@ -433,7 +445,7 @@ bool ReductionChooser::looksUp() const {
 }
 
 // Of a row of `vectors` vectors: a power of two, as many as have something to do at most.
-int64_t ReductionChooser::fastestThreads(int64_t vectors) const {
+int64_t ReductionChooser::fastestThreads(int64_t vectors) {
   if (isForOneThread(vectors)) {
     return 1;
   }

@@ -83,6 +83,20 @@ int64_t SchedulerRuntimeInfo::valueOf(const Val* v) {
   return known == nullptr ? kUnknownSize : *known;
 }
 
+double SchedulerRuntimeInfo::bytesOf(const std::vector<Val*>& tensors) {
+  double bytes = 0;
+  for (const Val* v : tensors) {
+    if (const auto* tv = tryAs<TensorView>(v)) {
+      double own = static_cast<double>(dataTypeSizeBits(tv->dtype())) / 8;
+      for (const IterDomain* id : logicalIds(tv)) {
+        own *= id->isBroadcast() ? 1 : static_cast<double>(sizeOf(id));
+      }
+      bytes += own;
+    }
+  }
+  return bytes;
+}
+
 int64_t SchedulerRuntimeInfo::alignmentOf(const TensorView* tv) const {
   auto it = layouts_.find(tv);
   return it == layouts_.end() ? kAllocatorAlignment : it->second.alignment;

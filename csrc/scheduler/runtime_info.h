@@ -67,6 +67,8 @@ class SchedulerRuntimeInfo {
   int64_t sizeOf(const IterDomain* id) {
     return valueOf(id->getMaybeExpandedExtent());
   }
+  // Of tensors: each element once, without what is only repeated.
+  double bytesOf(const std::vector<Val*>& tensors);
   // Largest power of two (at most kAllocatorAlignment) that divides the address, in bytes;
   // kAllocatorAlignment for what is not known, as most outputs.
   int64_t alignmentOf(const TensorView* tv) const;

@@ -9,7 +9,6 @@
 #include <transform/cache.h>
 
 #include <algorithm>
-#include <limits>
 
 namespace nvfuser {
 
@@ -32,12 +31,7 @@ StageSplitter::StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, 
     : fusion_(fusion), analysis_(analysis), kept_(kept) {
   const std::vector<Expr*> exprs = fusion_->exprs();
   for (auto it = exprs.rbegin(); it != exprs.rend(); ++it) {
-    constexpr int kNone = std::numeric_limits<int>::max();
-    int pass = isReduction(*it) ? analysis_.stageOf(*it) : kNone;
-    for (const TensorView* out : tensorOutputs(*it)) {
-      pass = std::min(pass, firstPass(out, kNone));
-    }
-    pass = pass == kNone ? analysis_.stageOf(*it) : pass;
+    const int pass = latestPassOf(*it);
     for (const TensorView* in : tensorInputs(*it)) {
       if (in != lookedUpTensor(*it)) {
         Passes& of = passes_.try_emplace(in, Passes{pass, pass}).first->second;
@@ -45,6 +39,18 @@ StageSplitter::StageSplitter(Fusion* fusion, const ReductionAnalysis& analysis, 
       }
     }
   }
+}
+
+// Whose readers are known: the first one's.
+int StageSplitter::latestPassOf(const Expr* e) const {
+  std::optional<int> first;
+  for (const TensorView* out : tensorOutputs(e)) {
+    auto it = passes_.find(out);
+    if (it != passes_.end() && !isReduction(e)) {
+      first = std::min(first.value_or(it->second.first), it->second.first);
+    }
+  }
+  return first.value_or(analysis_.stageOf(e));
 }
 
 void StageSplitter::run() {
@@ -203,24 +209,24 @@ bool StageSplitter::isCheap(const TensorView* tv) const {
   if (auto it = is_cheap_.find(tv); it != is_cheap_.end()) {
     return it->second;
   }
-  constexpr int kNever = std::numeric_limits<int>::max();
   int ops = 0;
-  const auto bits = bitsItStartsFrom(tv, kNever, ops);
-  ops = 0;
+  int ops_of_kept = 0;
+  const auto bits = bitsItStartsFrom(tv, std::nullopt, ops);
   const bool is_cheap = (bits.has_value() && *bits < dataTypeSizeBits(tv->dtype())) ||
-                        bitsItStartsFrom(tv, lastPass(tv), ops) == 0;
+                        bitsItStartsFrom(tv, lastPass(tv), ops_of_kept) == 0;
   return is_cheap_[tv] = is_cheap;
 }
 
-// For something that reads it in that pass or a later one.
-bool StageSplitter::isKeptAnyway(const TensorView* tv, int until) const {
-  return kept_ != KeptOfRows::Everything && isKept(tv) && lastPass(tv) >= until && !isCheap(tv);
+// For something that reads it in that pass or a later one. Without a pass nothing is.
+bool StageSplitter::isKeptAnyway(const TensorView* tv, std::optional<int> until) const {
+  return until.has_value() && kept_ != KeptOfRows::Everything && isKept(tv) &&
+         lastPass(tv) >= *until && !isCheap(tv);
 }
 
 // Bits per element of the row that are read of inputs, or kept for nothing else until that pass;
 // nullopt if the tensor is expensive to compute. `ops` counts the operations on the way.
-std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv, int until,
-                                                       int& ops) const {
+std::optional<int64_t> StageSplitter::bitsItStartsFrom(const TensorView* tv,
+                                                       std::optional<int> until, int& ops) const {
   constexpr int kMostCheapOps = 5; // operations [hand, see machine.h]
   const int most_ops = kept_ == KeptOfRows::Everything ? 1 : kMostCheapOps; // a cast
   if (!analysis_.hasReducedDims(tv)) {
@@ -265,7 +271,7 @@ int64_t StageSplitter::bitsLoadedFirst() const {
   for (const Val* v : fusion_->inputs()) {
     const auto* tv = tryAs<TensorView>(v);
     if (tv != nullptr && analysis_.hasWholeRows(tv) && analysis_.differsByRow(tv) &&
-        !analysis_.isOneOfVector(tv) && firstPass(tv, 1) == 0) {
+        !analysis_.isOneOfVector(tv) && isReadFirst(tv)) {
       bits += dataTypeSizeBits(tv->dtype()) * analysis_.elementsOfPosition(tv);
     }
   }

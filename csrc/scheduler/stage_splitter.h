@@ -81,11 +81,13 @@ class StageSplitter {
   }
   int64_t bitsLoadedFirst() const;
   bool isCheap(const TensorView* tv) const;
-  bool isKeptAnyway(const TensorView* tv, int until) const;
-  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, int until, int& ops) const;
-  int firstPass(const TensorView* tv, int otherwise) const {
+  bool isKeptAnyway(const TensorView* tv, std::optional<int> until) const;
+  std::optional<int64_t> bitsItStartsFrom(const TensorView* tv, std::optional<int> until,
+                                          int& ops) const;
+  int latestPassOf(const Expr* e) const;
+  bool isReadFirst(const TensorView* tv) const {
     auto it = passes_.find(tv);
-    return it == passes_.end() ? otherwise : it->second.first;
+    return it != passes_.end() && it->second.first == 0;
   }
   int lastPass(const TensorView* tv) const {
     auto it = passes_.find(tv);

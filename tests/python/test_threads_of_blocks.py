@@ -47,6 +47,19 @@ def test_threads_of_short_rows(dtype: torch.dtype, columns: int, inputs: int, th
     assert params_of(SchedulerType.reduction, [x] * inputs, define).lparams.bdimx == threads
 
 
+@pytest.mark.parametrize(("columns", "threads"), [(8, 256), (64, 128), (513, 128)])
+def test_blocks_of_tiny_rows_are_larger(columns: int, threads: int) -> None:
+    """As small ones do not start as fast as memory brings their rows. In those of 513 elements
+    several warps wait for each other."""
+    x = empty((1 << 26) // columns, columns)
+
+    def define(fd: FusionDefinition, a: Any) -> Any:
+        return fd.ops.sum(a, [1])
+
+    lparams = params_of(SchedulerType.reduction, [x], define).lparams
+    assert lparams.bdimx * lparams.bdimy == threads
+
+
 def with_rows(fd: FusionDefinition, x: Any, of_row: Any) -> Any:
     return fd.ops.cast(fd.ops.exp(fd.ops.sub(x, of_row)), DataType.BFloat16)
 
