@@ -228,6 +228,12 @@ std::vector<std::vector<size_t>> piecesOf(const std::vector<IterDomain*>& dims,
   return next == pieces.size() ? out : std::vector<std::vector<size_t>>{};
 }
 
+std::optional<int> exponentOf(double x) {
+  int exponent = 0;
+  const bool is_power = std::abs(std::frexp(x, &exponent)) == 0.5;
+  return is_power ? std::optional(exponent - 1) : std::nullopt;
+}
+
 bool holdsAll(DataType of, DataType in) {
   if (of == in || isBoolean(of)) {
     return of == in || (isFloatingPoint(in) || isIntegral(in));

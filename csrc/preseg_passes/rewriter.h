@@ -76,6 +76,8 @@ struct WithConstant {
   Val* other;
 };
 std::optional<WithConstant> splitConstant(const ElementwiseOp* op);
+// The logarithm of a power of two, or of what a negative one is of one.
+std::optional<int> exponentOf(double x);
 // Whether every value of one type is a value of the other.
 bool holdsAll(DataType of, DataType in);
 // A tensor's sizes, if they are constants.

@@ -154,9 +154,9 @@ class HyperbolicSimplifier : public ElementwiseRewriter {
   static std::optional<WithConstant> scaled(const Val* v) {
     const ElementwiseOp* product = definedBy(v, OpType::Mul);
     auto split = product == nullptr ? std::nullopt : splitConstant(product);
-    int exponent = 0;
-    const bool is_power = split.has_value() && std::frexp(split->constant, &exponent) == 0.5 &&
-                          split->other->isTensor() && split->other->dtype() == v->dtype();
+    const bool is_power = split.has_value() && split->constant > 0 &&
+                          exponentOf(split->constant).has_value() && split->other->isTensor() &&
+                          split->other->dtype() == v->dtype();
     return is_power ? split : std::nullopt;
   }
 

@@ -289,11 +289,10 @@ class Simplifier : public Rewriter {
         (dtype != DataType::Float && dtype != DataType::Double)) {
       return nullptr;
     }
-    int exponent = 0;
     const auto split = splitConstant(sum);
-    const bool fits = split.has_value() && split->other->dtype() == dtype &&
-                      std::frexp(factor.constant, &exponent) == 0.5 && exponent <= 0 &&
-                      exponent > -kLeastScale &&
+    const auto exponent = factor.constant > 0 ? exponentOf(factor.constant) : std::nullopt;
+    const bool fits = split.has_value() && split->other->dtype() == dtype && exponent.has_value() &&
+                      *exponent < 0 && *exponent >= -kLeastScale &&
                       std::abs(split->constant) > std::ldexp(1, -kLeastScale);
     if (!fits) {
       return nullptr;

@@ -182,11 +182,10 @@ class PowerSimplifier : public ElementwiseRewriter {
 
   // A power of two whose reciprocal is a normal number too.
   static bool hasExactReciprocal(double x, DataType dtype) {
-    int exponent = 0;
-    const bool is_power = std::isfinite(x) && std::abs(std::frexp(x, &exponent)) == 0.5;
+    const auto exponent = exponentOf(x);
     const int most = dtype == DataType::Double ? std::numeric_limits<double>::max_exponent
                                                : std::numeric_limits<float>::max_exponent;
-    return is_power && std::abs(exponent - 1) < most - 1;
+    return exponent.has_value() && std::abs(*exponent) < most - 1;
   }
 
   // Whether a scalar is this number, as the type rounds it at worst.
@@ -290,8 +289,7 @@ class PowerSimplifier : public ElementwiseRewriter {
       return nullptr;
     }
     const double factor = std::log2(*base);
-    int exponent = 0;
-    if (std::exp2(factor) != *base || std::abs(std::frexp(factor, &exponent)) != 0.5) {
+    if (std::exp2(factor) != *base || !exponentOf(factor).has_value()) {
       return nullptr;
     }
     return made(OpType::Exp2,
