@@ -9,6 +9,7 @@
 // in one table, each with its unit and source: on an H200 of 132 SMs, other GPUs take the same.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -137,6 +138,10 @@ struct MachineModel {
   }
   constexpr int64_t bytesOfThread() const {
     return wanted_bytes / busyThreads();
+  }
+  // Of so many threads each, that the SMs have slots for.
+  constexpr int64_t blocksAtOnce(int64_t threads) const {
+    return sms * std::max<int64_t>(max_threads_per_sm / threads, 1);
   }
   // Of the host: elements that a core works on at once, several vectors, as an addition takes
   // several cycles, and no more than stay in registers; and blocks of a kernel, a few for each

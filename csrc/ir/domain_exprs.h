@@ -67,16 +67,59 @@ class Merge : public ExprBase<Merge, ExprKind::Merge> {
   using ExprBase::ExprBase;
 };
 
-// in -> out of extent left + e + right. Index: out = in + left.
-class Resize : public ExprBase<Resize, ExprKind::Resize> {
+// Of one dimension another one.
+template <class Derived, ExprKind kKind>
+class DomainToDomain : public ExprBase<Derived, kKind> {
  public:
-  Resize(IrBuilderPasskey, IterDomain* out, IterDomain* in, Val* left, Val* right);
   IterDomain* out() const {
-    return output(0)->as<IterDomain>();
+    return this->output(0)->template as<IterDomain>();
   }
   IterDomain* in() const {
-    return input(0)->as<IterDomain>();
+    return this->input(0)->template as<IterDomain>();
   }
+  using ExprBase<Derived, kKind>::ExprBase;
+
+ protected:
+  DomainToDomain(IrBuilderPasskey key, IterDomain* out, IterDomain* in)
+      : ExprBase<Derived, kKind>(key) {
+    this->addOutput(out);
+    this->addInput(in);
+  }
+};
+
+// Of two dimensions, x and y, two others.
+template <class Derived, ExprKind kKind>
+class PairToPair : public ExprBase<Derived, kKind> {
+ public:
+  IterDomain* outX() const {
+    return this->output(0)->template as<IterDomain>();
+  }
+  IterDomain* outY() const {
+    return this->output(1)->template as<IterDomain>();
+  }
+  IterDomain* inX() const {
+    return this->input(0)->template as<IterDomain>();
+  }
+  IterDomain* inY() const {
+    return this->input(1)->template as<IterDomain>();
+  }
+  using ExprBase<Derived, kKind>::ExprBase;
+
+ protected:
+  PairToPair(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
+             IterDomain* in_y)
+      : ExprBase<Derived, kKind>(key) {
+    this->addOutput(out_x);
+    this->addOutput(out_y);
+    this->addInput(in_x);
+    this->addInput(in_y);
+  }
+};
+
+// in -> out of extent left + e + right. Index: out = in + left.
+class Resize : public DomainToDomain<Resize, ExprKind::Resize> {
+ public:
+  Resize(IrBuilderPasskey, IterDomain* out, IterDomain* in, Val* left, Val* right);
   Val* left() const {
     return left_;
   }
@@ -89,7 +132,7 @@ class Resize : public ExprBase<Resize, ExprKind::Resize> {
   std::string opName() const override {
     return "Resize";
   }
-  using ExprBase::ExprBase;
+  using DomainToDomain::DomainToDomain;
 
  private:
   Val* left_ = nullptr;
@@ -97,22 +140,10 @@ class Resize : public ExprBase<Resize, ExprKind::Resize> {
 };
 
 // (x, y) -> (x', y') with x' = x and y' = x ^ y (XOR) ; its own inverse.
-class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
+class Swizzle : public PairToPair<Swizzle, ExprKind::Swizzle> {
  public:
   Swizzle(IrBuilderPasskey, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
           IterDomain* in_y, SwizzleType type);
-  IterDomain* outX() const {
-    return output(0)->as<IterDomain>();
-  }
-  IterDomain* outY() const {
-    return output(1)->as<IterDomain>();
-  }
-  IterDomain* inX() const {
-    return input(0)->as<IterDomain>();
-  }
-  IterDomain* inY() const {
-    return input(1)->as<IterDomain>();
-  }
   SwizzleType swizzleType() const {
     return type_;
   }
@@ -122,7 +153,7 @@ class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
   std::string opName() const override {
     return "Swizzle";
   }
-  using ExprBase::ExprBase;
+  using PairToPair::PairToPair;
 
  private:
   SwizzleType type_{};
@@ -131,22 +162,10 @@ class Swizzle : public ExprBase<Swizzle, ExprKind::Swizzle> {
 // (x, y) -> (x', y') with x' = x and y' = y + (x * stride) % width: row x, whose first element has
 // the number x * stride in memory, begins where a vector of `width` elements begins, at or before
 // that element. y' has room for what comes before the row and after it, in whole vectors.
-class Align : public ExprBase<Align, ExprKind::Align> {
+class Align : public PairToPair<Align, ExprKind::Align> {
  public:
   Align(IrBuilderPasskey, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x, IterDomain* in_y,
         Val* stride, int64_t width);
-  IterDomain* outX() const {
-    return output(0)->as<IterDomain>();
-  }
-  IterDomain* outY() const {
-    return output(1)->as<IterDomain>();
-  }
-  IterDomain* inX() const {
-    return input(0)->as<IterDomain>();
-  }
-  IterDomain* inY() const {
-    return input(1)->as<IterDomain>();
-  }
   Val* stride() const {
     return stride_;
   }
@@ -159,7 +178,7 @@ class Align : public ExprBase<Align, ExprKind::Align> {
   std::string opName() const override {
     return "Align";
   }
-  using ExprBase::ExprBase;
+  using PairToPair::PairToPair;
 
  private:
   Val* stride_ = nullptr;
@@ -167,15 +186,9 @@ class Align : public ExprBase<Align, ExprKind::Align> {
 };
 
 // Rotation of a domain by the device index of a parallel type (multi-device pipelines).
-class Swizzle1D : public ExprBase<Swizzle1D, ExprKind::Swizzle1D> {
+class Swizzle1D : public DomainToDomain<Swizzle1D, ExprKind::Swizzle1D> {
  public:
   Swizzle1D(IrBuilderPasskey, IterDomain* out, IterDomain* in, ParallelType parallel_type);
-  IterDomain* out() const {
-    return output(0)->as<IterDomain>();
-  }
-  IterDomain* in() const {
-    return input(0)->as<IterDomain>();
-  }
   ParallelType parallelType() const {
     return parallel_type_;
   }
@@ -185,7 +198,7 @@ class Swizzle1D : public ExprBase<Swizzle1D, ExprKind::Swizzle1D> {
   std::string opName() const override {
     return "Swizzle1D";
   }
-  using ExprBase::ExprBase;
+  using DomainToDomain::DomainToDomain;
 
  private:
   ParallelType parallel_type_{};

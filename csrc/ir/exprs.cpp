@@ -442,34 +442,18 @@ Merge::Merge(IrBuilderPasskey key, IterDomain* out, IterDomain* outer, IterDomai
 }
 
 Resize::Resize(IrBuilderPasskey key, IterDomain* out, IterDomain* in, Val* left, Val* right)
-    : ExprBase(key), left_(left), right_(right) {
-  addOutput(out);
-  addInput(in);
-}
+    : DomainToDomain(key, out, in), left_(left), right_(right) {}
 
 Swizzle::Swizzle(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
                  IterDomain* in_y, SwizzleType type)
-    : ExprBase(key), type_(type) {
-  addOutput(out_x);
-  addOutput(out_y);
-  addInput(in_x);
-  addInput(in_y);
-}
+    : PairToPair(key, out_x, out_y, in_x, in_y), type_(type) {}
 
 Align::Align(IrBuilderPasskey key, IterDomain* out_x, IterDomain* out_y, IterDomain* in_x,
              IterDomain* in_y, Val* stride, int64_t width)
-    : ExprBase(key), stride_(stride), width_(width) {
-  addOutput(out_x);
-  addOutput(out_y);
-  addInput(in_x);
-  addInput(in_y);
-}
+    : PairToPair(key, out_x, out_y, in_x, in_y), stride_(stride), width_(width) {}
 
 Swizzle1D::Swizzle1D(IrBuilderPasskey key, IterDomain* out, IterDomain* in,
                      ParallelType parallel_type)
-    : ExprBase(key), parallel_type_(parallel_type) {
-  addOutput(out);
-  addInput(in);
-}
+    : DomainToDomain(key, out, in), parallel_type_(parallel_type) {}
 
 } // namespace nvfuser

@@ -603,8 +603,7 @@ class Chooser {
 
   // Blocks that the device holds at once, if half of the threads' slots are taken.
   int64_t blocksOfAWave(int64_t threads) const {
-    const MachineModel& machine = info_.machine();
-    return machine.sms * std::max<int64_t>(1, machine.max_threads_per_sm / 2 / threads);
+    return info_.machine().blocksAtOnce(2 * threads);
   }
 
   // What a block has of a row, where its threads are a loop's iterations.

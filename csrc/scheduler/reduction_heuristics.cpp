@@ -332,8 +332,7 @@ int64_t ReductionChooser::rowsOfBlock(int64_t threads_x) {
 // So many small blocks do not start as fast as memory would serve them. (Rows of whole warps wait
 // for these: fewer blocks took longer.)
 bool ReductionChooser::startsTooMany(int64_t blocks) {
-  const int64_t at_once = machine_.sms * (machine_.max_threads_per_sm / machine_.fewThreads());
-  if (blocks <= at_once || wantsAnyExtent(/*of_rows=*/true)) {
+  if (blocks <= machine_.blocksAtOnce(machine_.fewThreads()) || wantsAnyExtent(/*of_rows=*/true)) {
     return false;
   }
   const double bytes = info_.bytesOf(fusion_->inputs()) + info_.bytesOf(fusion_->outputs());
@@ -506,8 +505,7 @@ bool ReductionChooser::shareLookups(int64_t vectors) {
 void ReductionChooser::splitInnerOverGrid(int64_t iterations) {
   const int64_t threads =
       params_->any_extent ? params_->lparams.bdimx() : params_->lparams.nThreads();
-  const int64_t resident =
-      machine_.sms * std::max<int64_t>(machine_.max_threads_per_sm / threads, 1);
+  const int64_t resident = machine_.blocksAtOnce(threads);
   if (blocks_ > machine_.sms || iterations < 2 * kFewestIterations) {
     return;
   }
